@@ -72,8 +72,9 @@ class Claim:
 class Trial:
     """What is set before an experiment is run: its claims, the primary one first; a sweep, label ->
     settings of every arm ("") or of one that says the same in another way, on reserved seeds, the
-    best by `best` of `column`, `usual` the one that arms have without; `spread`, the standard deviation between seeds that is expected of
-    the primary difference, and the `effect` that is to be found.
+    best by `best` of `column`, `usual` the one that arms have without; `spread`, the standard
+    deviation between seeds that is expected of the primary difference, and the `effect` that is to
+    be found.
     """
 
     claims: Sequence[Claim]

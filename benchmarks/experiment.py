@@ -90,6 +90,7 @@ class Experiment:
         if self.trial and self.trial.swept:
             add("--sweep", action="store_true", help="every arm at every swept setting instead")
             add("--swept", type=Path, help="what --sweep wrote: each arm at its best setting")
+        made.set_defaults(at={})  # arm -> its best setting, of --swept
         self.add(made)
         return made
 
@@ -156,7 +157,7 @@ class Experiment:
 
     def overrides(self, arm: str, place: Path, o: Options) -> list[str]:
         """All that an arm has over its recipe."""
-        own = self.settings(arm, getattr(o, "at", {}))
+        own = self.settings(arm, o.at)
         return [f"generations={o.generations}", *self.common(arm, place, o), *own, *o.set]
 
     def recipe_of(self, arm: str) -> str:

@@ -105,8 +105,12 @@ def measured(family: str, size: int, numbers: Sequence[int], chosen: dict) -> It
         arms[f"{name}, own step"] = (past, own, 0.0)
     arms[PLANTED] = (1, dict.fromkeys(POLICIES, STEP), 0.05)
     for arm, (past, steps, reference) in arms.items():
+        runs = {
+            step: iterates(payoff_GAA, start_GA, past, UPDATES, step, reference)
+            for step in set(steps.values())
+        }
         for policies, step in steps.items():
-            policy_TGA = iterates(payoff_GAA, start_GA, past, UPDATES, step, reference)
+            policy_TGA = runs[step]
             yield from items(arm, policies, gaps(payoff_GAA, POLICIES[policies](policy_TGA)))
             if policies == "last":
                 moved_TGA = np.abs(np.diff(np.log(np.maximum(policy_TGA, 1e-300)), axis=0))

@@ -72,7 +72,7 @@ def sparta_play(seed: int, place: Path, o: Options) -> None:
     initial = ", ".join(f"{PlayerId.parse(n).name}: {s['mean']:.4f}" for n, s in scores.items())
     rated = [f"training_ratings.initial={{{initial}}}"]
     for arm in o.arms:
-        sizes, own = pool.sizes(o.scale, o.generations), SPARTA.settings(arm, getattr(o, "at", {}))
+        sizes, own = pool.sizes(o.scale, o.generations), SPARTA.settings(arm, o.at)
         fair = any(setting.startswith("training_ratings=") for setting in own)
         settings = [*sizes, *GRADES, *own, *([] if fair else rated)]
         played("sparta_clerks", place / name_of(arm, seed), seed, settings)
@@ -146,7 +146,7 @@ def gpo_play(seed: int, place: Path, o: Options) -> None:
     a fresh attacker of each.
     """
     for arm in o.arms:
-        name, own = arm.partition(AT)[0], GPO.settings(arm, getattr(o, "at", {}))
+        name, own = arm.partition(AT)[0], GPO.settings(arm, o.at)
         length = o.generations * LENGTHS.get(name, 2) // 2
         models = [f"players.{role}.model={o.start}" for role in ("defender", "adversary")]
         if name == "self play":
@@ -205,7 +205,7 @@ def gtalign_play(seed: int, place: Path, o: Options) -> None:
     for arm in o.arms:
         length = 0 if arm.startswith(START) else o.generations
         own = [f"generations={length}", f"players.assistant.model={start}"]
-        own += GTALIGN.settings(arm, getattr(o, "at", {}))
+        own += GTALIGN.settings(arm, o.at)
         played(str(home / f"{arm}.yaml"), place / name_of(arm, seed), seed, own)
 
 
