@@ -32,6 +32,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
+from itertools import chain, repeat
 from pathlib import Path
 from types import NoneType
 from typing import Any, NoReturn, Self, TypeVar
@@ -424,7 +425,6 @@ class _Connection(sqlite3.Connection):
     """A connection that a file's contents cannot make execute, or read without end."""
 
     path: Path
-    _ticks = 0
 
     def guard(self, path: Path) -> None:
         """Set the limits; before the first query."""
@@ -434,20 +434,16 @@ class _Connection(sqlite3.Connection):
         self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         self.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         self.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 1)
-        self.set_progress_handler(self._tick, TICK)
 
     def execute(self, query: str, values: Any = ()) -> _Cursor:
         """Run a query with a cursor that looks at what it reads."""
         return self.cursor(_Cursor).execute(query, values)
 
     def begin(self) -> None:
-        """A query begins."""
-        self._ticks = 0
-
-    def _tick(self) -> bool:
-        """True where a query has taken more steps than a file of this size calls for."""
-        self._ticks += 1
-        return (self._ticks - 20) * TICK > STEPS * self.size()
+        """A query begins: it may take as many steps as a file of this size calls for."""
+        looks = repeat(False, 20 + STEPS * self.size() // TICK)
+        # No Python, in which Ctrl-C would be raised, for SQLite to swallow.
+        self.set_progress_handler(chain(looks, repeat(True)).__next__, TICK)
 
     def size(self) -> int:
         """The bytes of the file and of its journal."""

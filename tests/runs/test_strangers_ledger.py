@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sqlite3
 from contextlib import closing
 
@@ -118,6 +119,18 @@ def test_a_query_without_end_is_broken_off(stranger):
         with pytest.raises(sqlite3.DatabaseError, match="does not end"):
             db.execute(f"{ENDLESS} count(*) FROM n")
         assert db.execute("SELECT count(*) FROM stages").fetchone()[0]  # and only this one
+
+
+def test_ctrl_c_during_a_long_query_is_no_damage(stranger):
+    with closing(connect_to_read(stranger / "ledger.sqlite")) as db:
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            with pytest.raises(KeyboardInterrupt):
+                db.execute(f"{ENDLESS.replace('n)', 'n LIMIT 1000000)')} count(*) FROM n")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 def test_nothing_is_attached_or_executed(stranger, tmp_path):
