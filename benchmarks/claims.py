@@ -99,6 +99,10 @@ REFERENCE = Dose(
 )
 
 
+def _rates(*rates: str) -> dict[str, dict[str, list[str]]]:
+    return {rate: {"": [f"learner.learning_rate={rate}"]} for rate in rates}
+
+
 def _nats(arm: str) -> Dose:
     return Dose(f"nats an update, {arm}", arm=arm, column="cyclic, nats", least=0.01)
 
@@ -695,9 +699,7 @@ TRIAL_SPARTA = Trial(
         )
     ),
     seeds=range(10, 20),
-    swept={
-        rate: {"": [f"learner.learning_rate={rate}"]} for rate in ("3.0e-4", "1.0e-3", "3.0e-3")
-    },
+    swept=_rates("3.0e-4", "1.0e-3", "3.0e-3"),
     reserved=(100,),
     column="mean after, greedy",
     usual="1.0e-3",
@@ -741,10 +743,7 @@ TRIAL_GPO = Trial(
         )
     ),
     seeds=range(10, 15),
-    swept={
-        rate: {"": [f"learner.learning_rate={rate}"]}
-        for rate in ("3.0e-6", "1.0e-5", "3.0e-5", "1.0e-4")
-    },
+    swept=_rates("3.0e-6", "1.0e-5", "3.0e-5", "1.0e-4"),
     reserved=(100,),
     column="best response",
     best="least",
@@ -790,6 +789,11 @@ TRIAL_BEHAVIOURS = Trial(
         )
     ),
     seeds=range(3),
+    swept=_rates("3.0e-5", "1.0e-4", "3.0e-4"),
+    reserved=(100,),
+    column=ATTACKED,
+    best="least",
+    usual="1.0e-4",
     effect=-0.3,
     spread=0.1,
 )
@@ -859,9 +863,7 @@ TRIAL_GTALIGN = Trial(
         )
     ),
     seeds=range(10, 13),
-    swept={
-        rate: {"": [f"learner.learning_rate={rate}"]} for rate in ("2.0e-4", "5.0e-4", "1.0e-3")
-    },
+    swept=_rates("2.0e-4", "5.0e-4", "1.0e-3"),
     reserved=(9,),
     column="pay",
     usual="5.0e-4",

@@ -21,6 +21,7 @@ are from the test files of both, or HarmBench's behaviours.
         [--generations 48] [--probe 16] [--out DIR] [--json FILE]
         [--defender MODEL --adversary MODEL] [--encoder MODEL] [--behaviours val|test]
 
+The defender's rate: `--sweep --behaviours val --arms gpo "frozen adversary" rlhf`, then `--swept`.
 Prompts longer than `CHARACTERS` are dropped. No text is printed; all texts stay in the run folders.
 The guard knows natural requests only, so that an adversary may satisfy it with texts that are no
 requests: see `on topic`, and `known`, the share of its words that the training prompts have.
@@ -53,7 +54,7 @@ from benchmarks.guard import (
     unseen,
 )
 from benchmarks.running import recorded
-from benchmarks.verdicts import GREEDY, Item, Scores
+from benchmarks.verdicts import AT, GREEDY, Item, Scores
 from equipoise import seeds
 from equipoise.environments.red_team.game import PACKAGE
 from equipoise.learners.sft_learner import SFT, train_sft
@@ -303,27 +304,28 @@ def play(seed: int, place: Path, o: Options) -> None:
     if not start:
         values = recipe_loader.merge(values, pretrained(o))
     for arm in o.arms:
-        own, trained = values, start
-        if arm != START:
-            if arm != "gpo":
+        own, trained, name = values, start, arm.partition(AT)[0]
+        if name != START:
+            if name != "gpo":
                 met = place / name_of("gpo", seed)
-                meets = arm == "rlhf" and met.exists()
+                meets = name == "rlhf" and met.exists()
                 frozen = newest_weights(met, ADVERSARY) if meets else start
                 own = alone(values, DEFENDER, frozen, values["generations"] // 2)
-            if arm == "frozen adversary":
+            if name == "frozen adversary":
                 own = recipe_loader.merge(own, {"schedule": {"raw": RAW}})
-            finish(own, place, arm, seed)
+            best = {arm: o.at.get(f"fresh, {arm}", "")}  # by what a fresh adversary attains
+            finish(own, place, arm, seed, EXPERIMENT.settings(arm, best))
             trained = newest_weights(place / name_of(arm, seed), DEFENDER)
         if o.probe:
             own = alone(values, ADVERSARY, trained, o.probe)
             finish(own, place, f"fresh, {arm}", seed)
 
 
-def finish(values: Values, place: Path, arm: str, seed: int) -> None:
+def finish(values: Values, place: Path, arm: str, seed: int, own: Sequence[str] = ()) -> None:
     """Play an arm to its end, where it has not been played yet."""
     file = written(values, place / f"{name_of(arm, seed)}.yaml")
-    own = [f"generations={values['generations']}"]
-    played(file, place / name_of(arm, seed), seed, own)
+    settings = [f"generations={values['generations']}", *own]
+    played(file, place / name_of(arm, seed), seed, settings)
 
 
 def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:

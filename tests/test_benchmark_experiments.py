@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import guard, red_team_questions, stand_ins
+from benchmarks import claims, guard, red_team_questions, stand_ins
 from benchmarks.verdicts import GREEDY, Item, Scores, read_items
 from equipoise.models.adapters import resolve
 from equipoise.runs.directory import RunDirectory
@@ -134,6 +134,24 @@ def test_attack_and_defence_on_real_prompts_are_measured_answer_by_answer(models
     harmful = {item.prompt for item in items if item.column == "raw"}
     behaviours = red_team_questions.harmbench(Path(data), "test")
     assert len(harmful) == (len(set(behaviours)) if models else 11)
+
+
+@pytest.mark.slow
+def test_a_defender_has_the_rate_at_which_a_fresh_attacker_attains_least(tmp_path):
+    data = str(stand_ins.write(tmp_path / "data", 60))
+    few = ["--generations", "4", "--probe", "1", "--data", data, "--arms", "frozen adversary"]
+    few += ["--defender", "builtin/red_team", "--out", str(tmp_path / "runs")]
+    sweep = tmp_path / "sweep.json"
+    red_team_questions.main([*few, "--sweep", "--json", str(sweep)])
+    scores = Scores(read_items(sweep))
+    arm = "fresh, frozen adversary"
+    rates = claims.TRIAL_BEHAVIOURS.swept
+    attained = {rate: scores.mean(f"{arm} @ {rate}", "attacked").mean for rate in rates}
+    best = min(attained, key=attained.get)
+    assert json.loads(sweep.read_text())["arguments"]["chosen"][arm] == best
+    red_team_questions.main([*few, "--seeds", "0", "--swept", str(sweep)])
+    with RunDirectory.read(tmp_path / "runs" / "frozen_adversary-0") as run:
+        assert run.config.learner.settings()["learning_rate"] == float(best)
 
 
 @pytest.mark.slow
