@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.errors import RunBusy, RunError
 from equipoise.learners.training_worker import wait_for_silence
-from equipoise.system.locks import hold_lock, machine, network_disk
+from equipoise.system.locks import hold_lock, lock, machine, network_disk
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,7 @@ from equipoise.system.locks import hold_lock, machine, network_disk
         ("/data/shared/local/run", ""),
         ("/data/my disk/run", "fuse.sshfs"),
         ("/data/sharedother", ""),
+        ("/data/données/run", "nfs"),
     ],
 )
 def test_a_network_disk_is_known_by_its_mount(path, kind, tmp_path):
@@ -30,6 +31,7 @@ def test_a_network_disk_is_known_by_its_mount(path, kind, tmp_path):
         "server:/x /data/shared nfs4 rw 0 0\n"
         "/dev/vdb /data/shared/local ext4 rw 0 0\n"
         "host:/y /data/my\\040disk fuse.sshfs rw 0 0\n"
+        "host:/z /data/données nfs rw 0 0\n"
     )
     assert network_disk(Path(path), mounts) == kind
     assert network_disk(Path(path), tmp_path / "absent") == ""
@@ -51,6 +53,15 @@ def test_a_beat_that_stops_ends_the_wait_and_one_that_goes_on_does_not(tmp_path)
         assert not ended.is_set()
     waiting.join()
     assert ended.is_set()
+
+
+def test_who_only_looks_keeps_nobody_out(tmp_path):
+    path = tmp_path / ".lock"
+    with path.open("w") as looked:
+        lock(looked, shared=True)
+        threading.Timer(0.05, looked.close).start()
+        with hold_lock(path, RunBusy):
+            pass
 
 
 def test_a_disk_without_locks_is_one_message(tmp_path, monkeypatch):

@@ -43,7 +43,8 @@ class Account:
 
     def renew(self) -> None:
         """Read what was spent so far; nothing is in flight, and the event loop may be another."""
-        self._spent = self._replies.spent(self.name)
+        limited = any(limit is not None for _, limit in self._player.budget)
+        self._spent = self._replies.spent(self.name) if limited else Spending()
         self._in_flight: dict[str, Spending] = {}
         self._settled = asyncio.Event()
 

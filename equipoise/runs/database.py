@@ -149,6 +149,13 @@ class Database:
             pass
         return cls(_connect(path), path)
 
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Read all as of one moment; not on a network disk, where that would hold writers up."""
+        if not network_disk(self.path):
+            self._db.execute("BEGIN")
+        yield
+
     def close(self) -> None:
         """Close the file; what was added is on disk already."""
         self._db.close()
@@ -300,6 +307,11 @@ def damaged_records(folder: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.DatabaseError, msgspec.DecodeError, RecursionError) as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+            raise RunError(
+                f"{folder / 'ledger.sqlite'}: another process reads or writes it; nothing is lost, "
+                f"`equipoise resume {folder}` goes on"
+            ) from error
         raise RunError(
             f"{folder / 'ledger.sqlite'}: is damaged ({error}); `equipoise check "
             f"{folder}` says what is whole and what can be saved"
@@ -438,6 +450,11 @@ class _Connection(sqlite3.Connection):
     def execute(self, query: str, values: Any = ()) -> _Cursor:
         """Run a query with a cursor that looks at what it reads."""
         return self.cursor(_Cursor).execute(query, values)
+
+    def executemany(self, query: str, rows: Any) -> sqlite3.Cursor:
+        """Write rows: what is ours, however much, is under no limit."""
+        self.set_progress_handler(None, 0)
+        return super().executemany(query, rows)
 
     def begin(self) -> None:
         """A query begins: it may take as many steps as a file of this size calls for."""

@@ -49,7 +49,7 @@ NAMES = (
     r"(config\.yaml|ledger\.sqlite(-wal|-shm|-journal)?|metrics\.jsonl|(report|leaderboard)\.html"
     r"|players|logs|people|best_responses|harness)"
 )
-MADE = re.compile(rf"{NAMES}|\.{NAMES}\.draft|\.lock|\.draft\.\d+|\.nfs\w+|\.fuse_hidden\w+")
+MADE = re.compile(rf"{NAMES}|\.{NAMES}\.draft|\.lock|\.files\.draft\.\d+|\.nfs\w+|\.fuse_hidden\w+")
 """The names of files and folders that runs make, of their drafts, and of disks' own leftovers."""
 FOLDER = "folder"  # its note of the run's folder, where the ledger lies elsewhere
 C = TypeVar("C", bound=Component)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -70,7 +70,10 @@ def ask_for_trust(folder: Path | str, trust: bool, directory: Path | None = None
     say(f"{folder} was not begun here by you. It", err=True)
     for note in effects.notes():
         say(f"  {note}", err=True)
-    return typer.confirm("Do you trust it?", err=True)
+    try:
+        return typer.confirm("Do you trust it?", err=True)
+    except typer.Abort as stop:  # which typer tells as an error
+        raise KeyboardInterrupt from stop
 
 
 class Run:
@@ -94,8 +97,10 @@ class Run:
         with self._read():
             pass
 
-    def _read(self) -> contextlib.AbstractContextManager[RunDirectory]:
-        return RunDirectory.read(self.path, self.trust)
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[RunDirectory]:
+        with RunDirectory.read(self.path, self.trust) as run, run.ledger.moment():
+            yield run
 
     # -- reading
 

@@ -327,7 +327,8 @@ def _check_value(name: str, kind: str, held: Any, where: str) -> None:
             fault = "is null; it must have a value" if name in NEEDED else ""
         elif kind == "chat":
             roles = {message.role for message in msgspec.convert(held, list[Message])}
-            fault = "" if roles and roles <= set(ROLES) else f"needs roles of {', '.join(ROLES)}"
+            known = roles <= set(ROLES) and (roles or name == "prompt")  # a game's has no chat
+            fault = "" if known else f"needs roles of {', '.join(ROLES)}"
         elif kind == "float":
             fault = "" if math.isfinite(held) else f"is {held}; what is missing must be null"
         else:

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from equipoise import seeds
 from equipoise.judges.base import Grades, mean_grades
-from equipoise.ratings.base import Duel
+from equipoise.ratings.base import Duel, Ratings
 from equipoise.runs.contexts import training_ratings
 from equipoise.runs.judge_matches import teachers
 from equipoise.runs.ledger import Ledger
@@ -30,9 +30,12 @@ def rate(
         run.show("ratings", None, t)
         with run.stage("rate", key, t) as facts:
             judge = next(iter(judges.values()))
+            rates_all = (
+                type(config.training_ratings).training_ratings is not Ratings.training_ratings
+            )
             by_generation = [
                 duels(run.ledger, judge.name, g, config.utility, judge.grades_by_votes)
-                for g in range(t + 1)
+                for g in range(0 if rates_all else t, t + 1)
             ]
             seed = seeds.child(config.seed, "standing", t)
             rated = config.training_ratings.training_ratings(names, by_generation, seed)

@@ -46,14 +46,14 @@ def new_file(path: Path) -> Iterator[Path]:
 
 def draft_of(path: Path) -> Path:
     """This process's draft beside `path`; those that killed processes left there are removed."""
-    own = path.with_name(f".{path.name}.{os.getpid()}")
+    own = path.with_name(f".{path.name}.draft.{os.getpid()}")
     shutil.rmtree(own, ignore_errors=True)
-    for draft in path.parent.glob(f".{escape(path.name)}.*"):
+    for draft in path.parent.glob(f".{escape(path.name)}.draft.*"):
         try:
             os.kill(int(draft.suffix[1:]), 0)
         except ProcessLookupError:
             shutil.rmtree(draft, ignore_errors=True)
-        except (ValueError, OSError):  # another file's name, or another user's process
+        except (ValueError, OverflowError, OSError):  # another file, or another user's process
             continue
     return own
 
@@ -64,7 +64,7 @@ def new_files(folder: Path) -> Iterator[Path]:
 
     Raises DiskFull, and leaves none of them.
     """
-    draft = draft_of(folder / "draft")
+    draft = draft_of(folder / "files")
     try:
         with disk_errors(folder, "nothing of it was written; free some, then try again"):
             draft.mkdir()

@@ -2,8 +2,10 @@
 
 import os
 import platform
+import re
 import secrets
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,11 +56,15 @@ def hold_lock(path: Path, busy: Callable[[str], RunError]) -> Iterator[Callable[
             raise busy(now.partition("\n")[0])
 
     with path.open("a+") as file:
-        try:
-            lock(file, wait=False)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise busy(file.readline().strip() or "unknown") from error
+        for attempt in range(10):  # who only looks holds it for a moment
+            try:
+                lock(file, wait=False)
+                break
+            except BlockingIOError as error:
+                if attempt == 9:
+                    file.seek(0)
+                    raise busy(file.readline().strip() or "unknown") from error
+                time.sleep(0.02)
         file.truncate(0)
         file.write(own)
         file.flush()
@@ -122,7 +128,7 @@ def network_disk(path: Path, mounts: Path = MOUNTS) -> str:
     for line in mounts.read_text().splitlines():
         _, where, kind, *_ = line.split()
         # Blanks in a mount's path are written in octal.
-        kinds[Path(where.encode().decode("unicode_escape"))] = kind
+        kinds[Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), where))] = kind
     for folder in (place, *place.parents):
         if folder in kinds:
             return kinds[folder] if kinds[folder] in NETWORK_DISKS else ""

@@ -179,6 +179,8 @@ def test_a_process_that_has_ended_is_not_alive():
     process.wait()
     assert not state.is_alive()
     assert launcher.ServerState(os.getpid(), "", "").is_alive()
+    # Its number is another's, as after the machine started anew.
+    assert not launcher.ServerState(os.getpid(), "", "", begun="1").is_alive()
 
 
 @pytest.mark.long

@@ -1,5 +1,7 @@
 """A ledger on a disk of its own: the run's folder leads to it."""
 
+import sqlite3
+
 import pytest
 from small import FINITE, settings
 
@@ -34,3 +36,28 @@ def test_a_ledger_on_a_network_disk_needs_no_shared_memory(tmp_path, monkeypatch
         assert opened.meta("schema")
     with pytest.raises(RunError):
         Database.open(tmp_path / "absent.sqlite")
+
+
+def test_what_is_written_is_under_no_limit_of_reading(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "TICK", 100)  # of SQLite's steps
+    with Database.create(tmp_path / "ledger.sqlite") as made:
+        made._insert("meta", ((str(i), "x") for i in range(2000)))
+        assert next(made.rows("SELECT count(*) FROM meta"))[0] > 2000
+
+
+def test_a_ledger_that_another_process_holds_is_not_told_as_damaged(tmp_path):
+    error = sqlite3.OperationalError("database is locked")
+    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    busy = pytest.raises(RunError, match="another process reads or writes it")
+    with busy, database.damaged_records(tmp_path):
+        raise error
+
+
+def test_who_reads_a_run_that_is_played_sees_one_moment(tmp_path):
+    with Database.create(tmp_path / "ledger.sqlite") as written:
+        with Database.open(tmp_path / "ledger.sqlite", reading=True) as seen, seen.moment():
+            before = list(seen.rows("SELECT key FROM meta"))
+            written._insert("meta", [("late", "x")])
+            assert list(seen.rows("SELECT key FROM meta")) == before
+        with Database.open(tmp_path / "ledger.sqlite", reading=True) as seen:
+            assert len(list(seen.rows("SELECT key FROM meta"))) == len(before) + 1

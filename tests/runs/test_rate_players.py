@@ -3,12 +3,15 @@ the pair and for the reputations alike.
 """
 
 import shutil
+from unittest.mock import MagicMock
 
 import msgspec
 import pytest
 
 from equipoise.judges.base import Judge
+from equipoise.ratings.base import Ratings
 from equipoise.ratings.reputation import Reputation, weighted_means
+from equipoise.runs import rate_players
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.open_run import OpenRun
@@ -99,3 +102,19 @@ def test_answers_are_ranked_by_the_reputations_after_all_duels(recorded_folder, 
         scores = [judgement.scores[seat]["score"] for seat in ("1", "2")]
         assert scores == pytest.approx(weighted_means(duel.scores, final))
         assert scores != pytest.approx(weighted_means(duel.scores, dict.fromkeys(final, 100.0)))
+
+
+@pytest.mark.parametrize(("kind", "read"), [("elo", [2]), ("reputation", [0, 1, 2])])
+def test_only_what_a_rating_needs_is_read(kind, read, ledger, monkeypatch):
+    """Reputations are of all generations; what went before costs the others nothing."""
+    asked = []
+    monkeypatch.setattr(rate_players, "duels", lambda ledger, judge, t, *_: asked.append(t) or [])
+    monkeypatch.setattr(rate_players, "training_ratings", lambda run, t: {})
+    monkeypatch.setattr(rate_players, "teachers", lambda run: {"peers": MagicMock()})
+    run = MagicMock()
+    run.ledger.stage_facts.return_value = None
+    run.config.training_ratings = Ratings.build({"kind": kind})
+    run.config.seed = 0
+    run.roster.players.return_value = [PlayerId("a", 0), PlayerId("b", 0)]
+    rate(run, [MATCH], [], 2)
+    assert asked == read

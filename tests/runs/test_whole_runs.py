@@ -258,10 +258,10 @@ def test_a_killed_export_leaves_nothing_broken_under_its_name(run, command, monk
         assert pq.read_table(path).num_rows == count
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    (out / f".draft.{gone.pid}").mkdir()  # as SIGKILL leaves it
-    (out / f".draft.{os.getppid()}").mkdir()  # of a process that lives
+    (out / f".files.draft.{gone.pid}").mkdir()  # as SIGKILL leaves it
+    (out / f".files.draft.{os.getppid()}").mkdir()  # of a process that lives
     assert command("export", run, "--to", out).code == 0
-    assert [path.name for path in out.glob(".draft*")] == [f".draft.{os.getppid()}"]
+    assert [path.name for path in out.glob(".files*")] == [f".files.draft.{os.getppid()}"]
 
 
 # -- another place, another clock, another process
@@ -358,8 +358,9 @@ def test_a_draft_of_a_killed_creation_goes_with_the_next(tmp_path):
     """That of a process which lives stays: it may be about to put it in place."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    kept = [".here.draft", f".here.{os.getppid()}", f".there.{gone.pid}"]
-    for name in (*kept, f".here.{gone.pid}"):
+    kept = [".here.draft", f".here.draft.{os.getppid()}", f".there.draft.{gone.pid}"]
+    kept += [f".here.{gone.pid}", f".here.draft.{10**20}"]  # a user's own
+    for name in (*kept, f".here.draft.{gone.pid}"):
         (tmp_path / name).mkdir()
     config = recipe_loader.load("rock_paper_scissors", ["generations=1"])
     with RunDirectory.create(config, tmp_path / "here"):

@@ -196,12 +196,13 @@ class SamplerSettings(Settings):
 
 @dataclass(frozen=True)
 class ServerState:
-    """A server that was started: its process, its address, its command."""
+    """A server that was started: its process, address and command, and when it `begun`."""
 
     pid: int
     url: str
     model: str
     command: list[str] = field(default_factory=list)
+    begun: str = ""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -214,16 +215,21 @@ class ServerState:
             ) from error
 
     def is_alive(self) -> bool:
-        """True while its process is there."""
+        """True while its process is there, and not another that has its number now."""
         try:
             os.kill(self.pid, 0)
-            text = Path(f"/proc/{self.pid}/stat").read_text()
+            state, begun = _state_of(self.pid)
         except ProcessLookupError:
             return False
         except OSError:
             return True  # a system without /proc
-        is_zombie = text.rpartition(")")[2].split()[0] == "Z"
-        return not is_zombie
+        return state != "Z" and self.begun in ("", begun)
+
+
+def _state_of(pid: int) -> tuple[str, str]:
+    """The state of a process, Z for a zombie, and when it began, in ticks since the machine did."""
+    state, *facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return state, facts[18]
 
 
 def start(
@@ -245,7 +251,10 @@ def start(
     with (folder / LOG).open("wb") as log:
         environment = settings.variables() | child_environment()
         process = start_process(command, environment, stdin=DEVNULL, stdout=log, stderr=STDOUT)
-    state = ServerState(process.pid, url, model, command)
+    begun = ""
+    with suppress(OSError):  # a system without /proc
+        begun = _state_of(process.pid)[1]
+    state = ServerState(process.pid, url, model, command, begun)
     draft = folder / f".{STATE}"
     draft.write_text(json.dumps(asdict(state), indent=2), encoding="utf-8")
     draft.rename(folder / STATE)

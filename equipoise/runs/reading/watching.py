@@ -44,7 +44,7 @@ class Watched:
         """The run as it is now."""
         state = self._state()
         if self._live is None or self._live[0] != state:
-            with RunDirectory.read(self.folder, self._trust) as run:
+            with RunDirectory.read(self.folder, self._trust) as run, run.ledger.moment():
                 self._live = state, live(run)
         self._counts.append((time.monotonic(), dict(self._live[1].records)))
         while len(self._counts) > 2 and self._age(1) > WINDOW:
@@ -72,7 +72,7 @@ class Watched:
         ):
             return self._html[1]
         started = time.monotonic()
-        with RunDirectory.read(self.folder, self._trust) as run:
+        with RunDirectory.read(self.folder, self._trust) as run, run.ledger.moment():
             html = render(page(run, CARDS, SAMPLE))
         self._html = state, html
         now = time.monotonic()
@@ -136,7 +136,7 @@ def live(run: RunDirectory) -> LiveRun:
         name=run.config.name,
         stage="" if last is None else last.stage,
         under_way=_under_way(run.folder, {stage.key for stage in stages}),
-        generation=None if last is None else last.generation,
+        generation=max((stage.generation for stage in stages), default=None),
         generations=generations,
         finished=finished,
         records={name: counts[name] for name in SHOWN if counts[name]},
