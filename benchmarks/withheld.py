@@ -24,6 +24,7 @@ others' in all.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -61,6 +62,29 @@ START = "start"
 HEATS = {"": 1.0, ", greedy": 0.0}  # of the defender
 GUARD = ClerkGuard()
 COUNT = 200  # requests in each measure by rule
+
+
+def _pattern(template: str) -> str:
+    # An act holds no mark that ends a sentence, so that no template swallows another's text.
+    return (
+        re.escape(template)
+        .replace(r"\{act\}", r"[^.?!:]+")
+        .replace(r"\{a\}", r"\d+")
+        .replace(r"\{b\}", r"\d+")
+    )
+
+
+GREETING = f"(?:{'|'.join(map(re.escape, disguises.GREETINGS))})"
+PATTERNS = {
+    style: re.compile(GREETING + f"(?:{'|'.join(map(_pattern, disguises.TEMPLATES[style]))})")
+    for style in disguises.STYLES
+}
+
+
+def style_of(text: str) -> str:
+    """The style of a request: "plain", a disguise's name, or "other" where it has no such form."""
+    text = text.strip()
+    return next((s for s, pattern in PATTERNS.items() if pattern.fullmatch(text)), "other")
 
 
 def withheld() -> tuple[Sequence[str], Sequence[str]]:
@@ -117,7 +141,7 @@ def written(folder: Path) -> dict[str, float]:
     if not texts:
         return {}
     late = texts[-len(texts) // 3 :]
-    return {"written": fmean(disguises.style_of(text) in ours for text in late)}
+    return {"written": fmean(style_of(text) in ours for text in late)}
 
 
 def settings(start: str, arm: str) -> list[str]:

@@ -262,7 +262,7 @@ def test_augmentation_asks_for_the_same_in_disguises_that_are_not_withheld():
         request = (user(f"Rewrite: {prompt.messages[0].content}"),)
         text = withheld_start.augmented(View(request), seed)
         assert f"{prompt.facts['verb']} {prompt.facts['thing']}" in text
-        seen.add(disguises.style_of(text))
+        seen.add(withheld.style_of(text))
         endings.add(next(filter(text.count, world.WHENS[1:]), ""))
     assert endings == set(world.WHENS)
     assert seen == set(withheld_start.COMMON) - {disguises.PLAIN}

@@ -49,16 +49,6 @@ class OpponentPool:
         return players
 
 
-def reference_alone(pool: OpponentPool, reference: str) -> Shares:
-    """π_ref with weight 1: the start (`initial`), or the policy that sampled (`previous`).
-
-    >>> pool = OpponentPool([PlayerId("policy", 2), PlayerId("policy", 0)])
-    >>> reference_alone(pool, "initial")
-    [(PlayerId(name='policy', generation=0), 1.0)]
-    """
-    return [(pool.reference if reference == "initial" else pool.current, 1.0)]
-
-
 def merge_shares(shares: Iterable[tuple[PlayerId, float]]) -> Shares:
     """Each opponent once, weights added up and zeros left out: at first π_t is π_0, too.
 

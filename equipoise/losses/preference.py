@@ -24,7 +24,6 @@ from equipoise.losses.opponents import (
     OpponentPool,
     Shares,
     merge_shares,
-    reference_alone,
     scale_to_one,
 )
 from equipoise.losses.residual_loss import (
@@ -76,12 +75,6 @@ Beta = Annotated[
     float,
     Field(gt=0, description="scale of the residual, per nat; larger stays nearer to the opponents"),
 ]
-Reference = Annotated[
-    Literal["initial", "previous"],
-    Field(
-        description="the start π_0, or (the iterative form) the policy π_t that sampled the pairs"
-    ),
-]
 
 
 class SimPO(ResidualLoss):
@@ -101,29 +94,33 @@ class SimPO(ResidualLoss):
         return sigmoid(self.residual_B(batch) - self.gamma / self.beta, self.beta)
 
 
-class DPO(ResidualLoss):
+class AgainstReference(ResidualLoss):
+    """The base of losses whose one opponent is π_ref, with weight 1."""
+
+    reference: Literal["initial", "previous"] = Field(
+        "initial",
+        description="the start π_0, or (the iterative form) the policy π_t that sampled the pairs",
+    )
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return [(pool.reference if self.reference == "initial" else pool.current, 1.0)]
+
+
+class DPO(AgainstReference):
     """Opponent π_ref (1); −log σ(β·residual). (arXiv 2305.18290, eq. 7)"""
 
     kind: Literal["dpo"] = "dpo"
     beta: Beta = 0.1
-    reference: Reference = "initial"
-
-    def opponents(self, pool: OpponentPool) -> Shares:
-        return reference_alone(pool, self.reference)
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         return sigmoid(self.residual_B(batch), self.beta)
 
 
-class DistillDPO(ResidualLoss):
+class DistillDPO(AgainstReference):
     """Opponent π_ref (1); (β·residual − (r(chosen) − r(rejected)))². (arXiv 2405.19316)"""
 
     kind: Literal["distill_dpo"] = "distill_dpo"
-    reference: Reference = "initial"
     beta: float = Field(0.1, gt=0, description="reward per nat of log-ratio")
-
-    def opponents(self, pool: OpponentPool) -> Shares:
-        return reference_alone(pool, self.reference)
 
     @property
     def reads_scores(self) -> bool:
@@ -134,15 +131,11 @@ class DistillDPO(ResidualLoss):
         return squared(self.beta * self.residual_B(batch), gap_B)
 
 
-class IPO(ResidualLoss):
+class IPO(AgainstReference):
     """Opponent π_ref (1); (residual − 1/(2τ))²; trl: `length: mean`. (arXiv 2310.12036, eq. 17)"""
 
     kind: Literal["ipo"] = "ipo"
-    reference: Reference = "initial"
     tau: float = Field(0.1, gt=0, description="regularisation; the target is 1/(2τ) nats")
-
-    def opponents(self, pool: OpponentPool) -> Shares:
-        return reference_alone(pool, self.reference)
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         return squared(self.residual_B(batch), 1 / (2 * self.tau))
@@ -649,7 +642,7 @@ class ORPO(ResidualLoss):
         return _chosen_nll(batch) + self.odds_weight * sigmoid(log_odds_B, 1.0)
 
 
-class RDPO(ResidualLoss):
+class RDPO(AgainstReference):
     """Opponent π_ref (1); −log σ(β·residual + α·(|chosen| − |rejected|)), lengths in tokens.
 
     DPO of a reward that pays α less for each token. (arXiv 2403.19159, eq. 9)
@@ -657,18 +650,14 @@ class RDPO(ResidualLoss):
 
     kind: Literal["rdpo"] = "rdpo"
     beta: Beta = 0.1
-    reference: Reference = "initial"
     alpha: float = Field(0.01, ge=0, description="price of a token, in units of reward")
-
-    def opponents(self, pool: OpponentPool) -> Shares:
-        return reference_alone(pool, self.reference)
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         longer_B = batch.tokens_chosen_B - batch.tokens_rejected_B
         return sigmoid(self.beta * self.residual_B(batch) + self.alpha * longer_B, 1.0)
 
 
-class KTO(ResidualLoss):
+class KTO(AgainstReference):
     """Opponent π_ref (1); w·(1 − σ(β·(log-ratio(chosen) − z))) + the rejected's with its sign
     turned.
 
@@ -678,14 +667,10 @@ class KTO(ResidualLoss):
     """
 
     kind: Literal["kto"] = "kto"
-    reference: Reference = "initial"
     beta: float = Field(0.1, gt=0, description="scale of a log-ratio, per nat")
     point: float = Field(0.0, ge=0, description="reference point z, in nats of KL from π_ref")
     desirable: float = Field(1.0, gt=0, description="weight of the chosen answers")
     undesirable: float = Field(1.0, gt=0, description="weight of the rejected answers")
-
-    def opponents(self, pool: OpponentPool) -> Shares:
-        return reference_alone(pool, self.reference)
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         chosen_B, rejected_B = self.log_ratios(batch)

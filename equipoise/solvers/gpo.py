@@ -76,27 +76,6 @@ def step_sizes(
     )
 
 
-def diverse(payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float) -> np.ndarray:
-    """payoff[a, m] − weight·diversity[m] [A, M]: the column player is also rewarded for diversity.
-
-    It stays a matrix game, with the same best replies for the row player. diversity_M: higher is
-    more diverse. weight: β_div ≥ 0, in pay-off per diversity. Raises ValueError for wrong shapes,
-    weight or numbers. Source: GPO, arXiv 2406.10977, the objective r(x, y) − β_div·R_div(x).
-
-    >>> diverse(np.array([[1.0, 0.0]]), diversity_M=np.array([0.0, 1.0]), weight=0.5)
-    array([[ 1. , -0.5]])
-    """
-    payoff_AM = checked_payoff(payoff_AM)
-    diversity_M = np.asarray(diversity_M, dtype=float)
-    if diversity_M.shape != payoff_AM.shape[1:] or not np.isfinite(diversity_M).all():
-        raise ValueError(
-            f"diversity_M must be {payoff_AM.shape[1]} finite numbers; it is {diversity_M}"
-        )
-    if not 0 <= weight < float("inf"):
-        raise ValueError(f"weight must be a number of at least zero; it is {weight}")
-    return payoff_AM - weight * diversity_M
-
-
 def gpo(
     payoff_AM: np.ndarray,
     column_payoff_AM: np.ndarray | None = None,
@@ -191,7 +170,7 @@ def contextual(
     KL(μ‖μ_t), with `alternate` against π_{t+1}. τ adds entropies, weighed by w_t, as in `gpo`.
 
     payoff_AM: the defender's for each answer (row) to each prompt (column), in the orientation of
-    `gpo`; `diverse` adds R_div. step: None is `contextual_steps(…)` without entropy. Raises
+    `gpo`. step: None is `contextual_steps(…)` without entropy. Raises
     ValueError for wrong pay-offs, rounds or step. Source: GPO, arXiv 2406.10977, §3.1 and §3.2.
 
     >>> pennies = np.array([[1.0, -1.0], [-1.0, 1.0]])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any
 
+from benchmarks.withheld import style_of
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import MatrixError, read_matrix
 from equipoise.environments.assistance.responses import (
@@ -24,7 +25,6 @@ from equipoise.environments.assistance.responses import (
 )
 from equipoise.environments.assistance.steering_engine import VisibleResponse, strip_hidden
 from equipoise.environments.clerk.clerk_answers import offers_alternative, reply_action
-from equipoise.environments.clerk.disguises import style_of
 from equipoise.judges.mathematics import looks_mathematical
 from equipoise.judges.multiple_choice import stated_option
 from equipoise.judges.quoting import code_of, harmless

@@ -14,7 +14,6 @@ from equipoise.solvers.gpo import (
     contextual,
     contextual_nash_conv,
     contextual_steps,
-    diverse,
     gpo,
     step_sizes,
 )
@@ -156,20 +155,6 @@ def test_the_last_profile_circles_and_the_average_does_not():
     assert nash_conv(BIASED, *played.average) < 0.06 < 0.4 < nash_conv(BIASED, *played.last)
 
 
-def test_diversity_pays_the_adversary_and_leaves_the_defenders_best_replies():
-    payoff_AM, diversity_M = random_game(6, 4, 3), np.array([0.0, 1.0, 0.5])
-    changed_AM = diverse(payoff_AM, diversity_M, 2.0)
-    np.testing.assert_allclose(payoff_AM - changed_AM, 2.0 * np.tile(diversity_M, (4, 1)))
-    column_M = np.array([0.2, 0.3, 0.5])
-    assert (payoff_AM @ column_M).argmax() == (changed_AM @ column_M).argmax()
-    np.testing.assert_allclose(diverse(payoff_AM, diversity_M, 0.0), payoff_AM)
-    # A bonus beyond every pay-off makes its choice the adversary's only one, in the solution and in
-    # what is played.
-    alone_AM = diverse(payoff_AM, diversity_M, 10.0)
-    assert nash(alone_AM)[1] == pytest.approx([0, 1, 0])
-    assert gpo(alone_AM, rounds=2000).average.column_M[1] > 0.98
-
-
 @pytest.mark.long
 def test_the_entropy_bonus_of_a_population_spreads_over_equals():
     equals_NN = np.array([[0.0, 0, 1], [0, 0, 1], [-1, -1, 0]])
@@ -193,8 +178,6 @@ def test_the_entropy_bonus_of_a_population_spreads_over_equals():
             lambda: gpo(BIASED, rounds=1, step=StepSizes(1.0, 1.0, -0.1)),
             "entropy must be a number above zero",
         ),
-        (lambda: diverse(BIASED, np.zeros(2), 1.0), "diversity_M must be 3 finite numbers"),
-        (lambda: diverse(BIASED, np.zeros(3), -1.0), "weight "),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, message):

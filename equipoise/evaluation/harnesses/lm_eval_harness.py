@@ -276,7 +276,7 @@ def _scores(results: _Results, place: str) -> Iterator[Scores]:
     inside = {task for group in results.groups for task in _tasks_of(group, results.group_subtasks)}
     for group, values in results.groups.items():
         if group not in inside:
-            yield Scores(_group(results, group, values))
+            yield Scores(_task(results, group, values))
     for task, values in results.results.items():
         if task not in inside and task not in results.groups:
             items = list(_items(results.samples.get(task, ()), task))
@@ -291,10 +291,19 @@ def _tasks_of(group: str, children: Mapping[str, Sequence[str]]) -> Iterator[str
 
 
 def _task(
-    results: _Results, task: str, values: Mapping[str, Any], items: Sequence[ItemScores]
+    results: _Results, task: str, values: Mapping[str, Any], items: Sequence[ItemScores] = ()
 ) -> BenchmarkResult:
-    n = _count(results, task)
+    """A task's figures, or a group's means with those of its tasks."""
+    tasks = [
+        part
+        for part in _tasks_of(task, results.group_subtasks)
+        if part in results.results and part not in results.groups
+    ]
+    n = sum(_count(results, part) for part in tasks) if tasks else _count(results, task)
     metrics, errors = _metrics(values, n, task)
+    parts = {
+        part: _metrics(results.results[part], _count(results, part), part)[0] for part in tasks
+    }
     higher = results.higher_is_better.get(task, {})
     return BenchmarkResult(
         name=task,
@@ -302,36 +311,12 @@ def _task(
         source=f"lm_eval {results.lm_eval_version}",
         headline=next(iter(metrics)),
         metrics=metrics,
+        groups=parts,
         n=n,
         answers=n,
         lower_is_better=tuple(metric for metric in metrics if higher.get(_bare(metric)) is False),
         settings={**_settings(results, task), "standard_errors": errors},
         key=_key(results, task, items) if items else "",
-    )
-
-
-def _group(results: _Results, group: str, values: Mapping[str, Any]) -> BenchmarkResult:
-    """A group's means, with those of its tasks."""
-    tasks = [
-        task
-        for task in _tasks_of(group, results.group_subtasks)
-        if task in results.results and task not in results.groups
-    ]
-    n = sum(_count(results, task) for task in tasks)
-    metrics, errors = _metrics(values, n, group)
-    parts = {
-        task: _metrics(results.results[task], _count(results, task), task)[0] for task in tasks
-    }
-    return BenchmarkResult(
-        name=group,
-        benchmark=group,
-        source=f"lm_eval {results.lm_eval_version}",
-        headline=next(iter(metrics)),
-        metrics=metrics,
-        groups=parts,
-        n=n,
-        answers=n,
-        settings={**_settings(results, group), "standard_errors": errors},
     )
 
 

@@ -15,7 +15,7 @@ from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Prepared,
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
 from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.device import choose_device
-from equipoise.models.loading import load_config, load_tokenizer
+from equipoise.models.loading import load_config
 from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.runs.directory import RunDirectory
@@ -147,27 +147,17 @@ def _model(population: Population, player: PlayerId) -> Iterator[HarnessModel]:
     device = choose_device(settings.device)
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="equipoise-"))
-        tokenizer = _with_template(settings, Path(folder)) or (base if whole else None)
+        settings.encoding().save(folder)  # with the player's template
         yield HarnessModel(
             model=str(weights) if whole else base,
             adapter=str(weights) if is_adapter else None,
-            tokenizer=tokenizer,
+            tokenizer=folder,
             dtype=_dtype(settings, device.type),
             products="bfloat16" if settings.precision == "bf16" else None,
             device=str(device),
             attention=settings.attention,
             template_options=settings.template_options,
         )
-
-
-def _with_template(settings: Local, folder: Path) -> str | None:
-    """A copy of the tokenizer with the player's template, None for the tokenizer's own."""
-    tokenizer = load_tokenizer(settings.model)
-    if settings.template is None and tokenizer.chat_template:
-        return None
-    tokenizer.chat_template = settings.encoding().template
-    tokenizer.save_pretrained(folder)
-    return str(folder)
 
 
 def _dtype(settings: Local, device: str) -> str:
