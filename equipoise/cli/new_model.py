@@ -100,7 +100,7 @@ def sft(
     batch_size: Annotated[int, typer.Option(help="examples per step")] = 16,
     max_length: Annotated[
         int | None,
-        typer.Option(min=2, help="tokens of prompt and answer", show_default="the model's"),
+        typer.Option(min=2, help="tokens of a row", show_default="the model's, at most 2048"),
     ] = None,
     seed: Annotated[int, typer.Option(help="seed of the data's order")] = 0,
     overwrite: Annotated[

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from equipoise.data.normalising import Normalising
 from equipoise.data.pairs import check_utility
 from equipoise.data.shaping import Term
+from equipoise.data.truncation import is_truncated
 from equipoise.errors import EquipoiseError
 from equipoise.games.base import Game
 from equipoise.types import Episode, Judgement, Match, PlayerId, Prompt, Turn, record_id
@@ -32,6 +33,7 @@ def episodes(
     terms: Sequence[Term] = (),
     normalise: Normalising | None = None,
     share_of_outcome: Callable[[int], float] = lambda later: 1.0,
+    drop_truncated: bool = False,
 ) -> tuple[list[Episode], dict[str, int]]:
     """(an episode for each move of `learner`, in order; the number of its moves that gave none, by
     reason).
@@ -39,14 +41,16 @@ def episodes(
         reward = share(later) · utility of the seat + Σ over the terms of its role
 
     `later` is the number of the seat's following moves; normalised if `normalise` is given. A move
-    whose seat was not judged, or that failed, is left out. Raises ConfigError for a utility that no
-    judgement has, EquipoiseError for a term that has not one finite number for each text.
+    whose seat was not judged, that failed, or with `drop_truncated` was cut, is left out. Raises
+    ConfigError for a utility that no judgement has, EquipoiseError for a term that has not one
+    finite number for each text.
     """
     own = _moves(matches, learner)
     sampled = [move for move in own if move.turn.move.finish != "error"]
-    made = [move for move in sampled if move.turn.move.token_ids]
+    given = [move for move in sampled if move.turn.move.token_ids]
+    made = [move for move in given if not (drop_truncated and is_truncated(move.turn))]
     later = _later(own)
-    dropped = Counter({"failed": len(own) - len(made)})
+    dropped = Counter({"failed": len(own) - len(given), "truncated": len(given) - len(made)})
     paid: list[Episode] = []
     sources: list[str] = []
     utilities: list[Mapping[str, float]] = []

@@ -1,11 +1,12 @@
 """Answers truncated at `max_new_tokens`: learned from without an end, or left out."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal
 
 import msgspec
 
-from equipoise.types import Match, Pair, Turn
+from equipoise.types import Match, Message, Pair, Turn
 
 Truncated = Literal["keep", "drop", "keep_with_end"]
 """keep: learned from without an end token; drop: not learned from; keep_with_end: learned
@@ -28,7 +29,7 @@ def drop_truncated(matches: Sequence[Match], needed: int = 2) -> tuple[list[Matc
     left_out = 0
     for match in matches:
         cut = truncated_seats(match)
-        turns = tuple(turn for turn in match.turns if turn.seat not in cut)
+        turns = tuple(t for t in match.turns if t.seat not in cut and not is_truncated(t))
         if cut and len({turn.seat for turn in turns}) < needed:
             left_out += 1
         else:
@@ -37,21 +38,16 @@ def drop_truncated(matches: Sequence[Match], needed: int = 2) -> tuple[list[Matc
 
 
 def mark_truncated(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair]:
-    """The pairs with a note of the answers that no seat of the match ended by itself."""
-    by_id = {match.id: match for match in matches}
+    """The pairs with a note of the answers that nobody who gave them ended by themselves."""
+    cut: dict[tuple[tuple[Message, ...], str], bool] = {}
+    for turn in chain.from_iterable(match.turns for match in matches):
+        answer = turn.view.messages, turn.move.text
+        cut[answer] = cut.get(answer, True) and is_truncated(turn)
     noted: list[Pair] = []
     for pair in pairs:
-        match = by_id.get(pair.match)
-        chosen, rejected = (
-            match is not None and _always_cut(match, text) for text in (pair.chosen, pair.rejected)
-        )
+        chosen = cut.get((pair.messages, pair.chosen), False)
+        rejected = cut.get((pair.messages, pair.rejected), False)
         if chosen or rejected:
-            cut = {"chosen_cut": chosen, "rejected_cut": rejected}
-            pair = msgspec.structs.replace(pair, **cut)
+            pair = msgspec.structs.replace(pair, chosen_cut=chosen, rejected_cut=rejected)
         noted.append(pair)
     return noted
-
-
-def _always_cut(match: Match, text: str) -> bool:
-    turns = [turn for turn in match.turns if turn.move.text == text]
-    return bool(turns) and all(map(is_truncated, turns))

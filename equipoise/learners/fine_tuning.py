@@ -242,7 +242,7 @@ def fine_tune(
             if trainer.is_world_process_zero():
                 # a pickle of this machine's paths
                 (batch.output / "training_args.bin").unlink(missing_ok=True)
-                encoding.tokenizer.save_pretrained(str(batch.output))
+                encoding.save(batch.output)
                 write_probes(batch.output, [row.answers for row in probes], logprobs)
         return trainer.summary()
 

@@ -121,7 +121,7 @@ class SampledPolicy(ABC):
     def save(self, folder: Path) -> None:
         """Write the policy and its tokenizer, as `from_pretrained` reads them."""
         self.policy.save(folder)
-        self.encoding.tokenizer.save_pretrained(str(folder))
+        self.encoding.save(folder)
 
     @abstractmethod
     def save_state(self, folder: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -55,6 +56,7 @@ def train_sft(
     seed: int = 0,
     max_length: int | None = None,
     template: str | None = None,
+    template_options: Mapping[str, Any] = MappingProxyType({}),
     lora: Lora | None = None,
     device: str = "auto",
     scratch: Path | None = None,
@@ -77,6 +79,7 @@ def train_sft(
         "lora": lora,
         "max_length": max_length,
         "template": template,
+        "template_options": dict(template_options),
         "device": device,
     }
     with tempfile.TemporaryDirectory() as temporary:

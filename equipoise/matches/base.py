@@ -1,5 +1,6 @@
 """The base of schedules, which decide who meets whom before anyone plays."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,11 @@ class Schedule(Component):
 
     by_mixture: ClassVar[bool] = False
     """True if it needs the mixture that the evaluation makes of the league."""
+
+    @property
+    def generations(self) -> float:
+        """The number of a player's newest generations that may play, with the present one."""
+        return math.inf if self.by_mixture else 1
 
     @property
     def replays_texts(self) -> bool:

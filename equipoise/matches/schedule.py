@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import combinations, islice
-from math import isfinite, nan
+from math import inf, isfinite, nan
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -64,6 +64,10 @@ class AgainstHistory(Schedule):
         4, ge=1, description="how many of the newest earlier generations may be drawn"
     )
 
+    @property
+    def generations(self) -> float:
+        return self.max_history + 1
+
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt and learner; a learner without a past meets itself."""
         game = match_context.game
@@ -88,6 +92,10 @@ class Mixture(Schedule):
     """
 
     kind: Literal["mixture"] = "mixture"
+
+    @property
+    def generations(self) -> float:
+        return inf
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         league = match_context.league
@@ -115,6 +123,10 @@ class Prioritised(Schedule):
     power: float = Field(
         2.0, ge=0, description="0 is uniform; the larger, the more the hardest opponents"
     )
+
+    @property
+    def generations(self) -> float:
+        return inf
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         seatings: Seatings = []

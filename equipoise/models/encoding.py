@@ -8,6 +8,7 @@ sampled. Control tokens in messages or answers are encoded as ordinary text: no 
 turn.
 """
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -158,6 +159,12 @@ class Encoding:
                 f"{self.max_length} (it begins {context[:60]!r}); raise it"
             )
         return ids, start
+
+    def save(self, folder: str | Path) -> None:
+        """Write the tokenizer with this template, by which it was trained."""
+        tokenizer = copy.copy(self.tokenizer)
+        tokenizer.chat_template = self.template
+        tokenizer.save_pretrained(str(folder))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of an answer's tokens, without its end and without control tokens."""

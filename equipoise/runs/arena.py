@@ -90,7 +90,7 @@ class RunArena(Arena):
                 self.run,
                 f"{t}/{part}/{player.name}/judge/{judge.name}",
                 judge,
-                judge_context(self.run, t),
+                judge_context(self.run, self.run.roster.measured_at(player)),
                 matches,
                 {prompt.id: prompt for prompt in self._prompts(part)},
                 t,

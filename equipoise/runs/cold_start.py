@@ -141,13 +141,16 @@ def _train(
     monitor: Monitor,
 ) -> Path:
     learner = config.players[config.learning[0]]
+    local = learner if isinstance(learner, Local) else None
     return fine_tune(
         model,
         [(trace.messages, trace.text) for trace in traces],
         out,
         training,
         seed=config.seed,
-        max_length=learner.max_length if isinstance(learner, Local) else None,
+        max_length=local and local.max_length,
+        template=local and local.template,
+        template_options=local.template_options if local else {},
         overwrite=True,
         monitor=monitor,
     ).model

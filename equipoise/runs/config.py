@@ -1,5 +1,6 @@
 """The settings of a run, and what its parts demand of one another."""
 
+import math
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -426,10 +427,11 @@ class RunConfig(Settings):
                 "generations play again, "
                 "so all must be kept"
             )
-        if self.schedule.by_mixture:
+        if self.schedule.generations > self.keep:
+            most = self.schedule.generations
             raise ValueError(
-                f"keep: schedule: {self.schedule.kind} lets measured generations play "
-                "again, so all must be kept"
+                f"keep: schedule: {self.schedule.kind} lets earlier generations play again, so "
+                f"{'all' if most == math.inf else most} must be kept"
             )
         begins = {0}.union(*self.by_generation.get("loss", {}).values())
         losses = map(self.loss_at, (t for t in begins if t < self.generations))

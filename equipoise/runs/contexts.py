@@ -32,7 +32,7 @@ def match_context(run: OpenRun, t: int) -> MatchContext:
     return MatchContext(
         game=config.game,
         players=roster.players(t),
-        history=[old for learner in learners for old in roster.past(learner)[1:]],
+        history=[old for learner in learners for old in _past(run, learner)],
         seed=seeds.child(config.seed, "seats", t),
         ratings=training_ratings(run, t),
         mixture={} if measures is None else _mixture(measures),
@@ -41,6 +41,12 @@ def match_context(run: OpenRun, t: int) -> MatchContext:
         successful_texts=run.memory.successful_texts(t) if remembers else (),
         turn=[player.name for player in roster.turn(t)],
     )
+
+
+def _past(run: OpenRun, learner: PlayerId) -> list[PlayerId]:
+    """A learner's earlier generations that can play; one in memory leaves the measured ones."""
+    in_memory = run.config.learner_of(learner.name).needs == "episodes"
+    return (run.roster.measured if in_memory else run.roster.past)(learner)[1:]
 
 
 def training_ratings(run: OpenRun, t: int) -> dict[str, float]:

@@ -1,8 +1,9 @@
 """Supervised fine-tuning outside a run, to make a model that a run can start from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from equipoise.errors import DataError, RunError
@@ -33,14 +34,16 @@ def fine_tune(
     *,
     seed: int = 0,
     max_length: int | None = None,
+    template: str | None = None,
+    template_options: Mapping[str, Any] = MappingProxyType({}),
     overwrite: bool = False,
     monitor: Monitor | None = None,
 ) -> FineTuned:
     """Train a model on answers into the folder `out`, which appears whole or not at all.
 
     Args: model: hub id, folder or packaged name; data: examples, or a file of them in TRL's
-    prompt-completion or messages format; max_length: tokens of chat and answer, None: the model's;
-    overwrite: replace what is in `out`.
+    prompt-completion or messages format; max_length: tokens of chat and answer, None: the model's,
+    at most 2048; overwrite: replace what is in `out`.
 
     Raises RunError where `out` is not empty or cannot be written, DataError for a row without an
     answer, and what `train_sft` raises.
@@ -63,7 +66,17 @@ def fine_tune(
 
     def write(draft: Path) -> None:
         metrics.update(
-            train_sft(model, examples, draft, settings, seed=seed, max_length=max_length, log=log)
+            train_sft(
+                model,
+                examples,
+                draft,
+                settings,
+                seed=seed,
+                max_length=max_length,
+                template=template,
+                template_options=template_options,
+                log=log,
+            )
         )
 
     with within(monitor, steps, steps):

@@ -227,20 +227,17 @@ def _record_episodes(
                 run.memory.terms(t, run.resources),
                 config.normalise,
                 config.learner_of(learner.name).share_of_outcome,
+                config.truncated == "drop",
             )
             match_of = {match.id: match for match in matches}
-            cut = [e for e in made if is_truncated(match_of[e.match].turns[e.turn])]
-            if config.truncated == "drop":
-                dropped = {**dropped, "truncated": len(cut)} if cut else dropped
-                left_out = {episode.id for episode in cut}
-                made = [e for e in made if e.id not in left_out]
+            kept = sum(is_truncated(match_of[e.match].turns[e.turn]) for e in made)
             if not made:
                 raise _no_signal("episode", matches, learner, t, dropped)
             run.ledger.add_episodes(made, learner)
             facts.update(
                 episodes=len(made),
                 dropped=dropped,
-                cut_episodes=len(cut),
+                cut_episodes=kept + dropped.get("truncated", 0),
                 reward=fmean(episode.reward for episode in made),
                 parts=part_means(made),
                 repeated=repeated_share(made, matches),

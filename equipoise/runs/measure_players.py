@@ -28,6 +28,8 @@ def measure(run: OpenRun, t: int) -> None:
             facts.update(measures.facts({player.name: player.generation for player in measured}))
             run.directory.metric(key, generation=t, **measures.numbers())
             run.trackers.log_measures(measures, t)
+        if any(config.learner_of(player.name).needs == "episodes" for player in learners):
+            run.population.release()  # past generations that met; fine-tuning releases them itself
     write_cards(run.directory, learners)
     recorded = Measures.read(ledger.stage_facts(key) or {})
     run.monitor.numbers(**recorded.watched())

@@ -1,6 +1,7 @@
 """The players present at each generation of the loop, by configuration and recorded turns alone."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from equipoise.losses.opponents import OpponentPool
@@ -89,6 +90,15 @@ class Roster:
             if self.due(t):
                 ages.add(age)
         return [PlayerId(player.name, age) for age in sorted(ages, reverse=True)]
+
+    def measured_at(self, player: PlayerId) -> int:
+        """The loop's generation in which a player is measured first, else the first with it."""
+        if player.name not in self._config.learning:
+            return player.generation
+        # No turn is decided ahead of its time.
+        first = next(t for t in count() if self._age(player.name, t) >= player.generation)
+        due = next(filter(self.due, count(first)))
+        return due if due < len(self._ages) else first
 
     def seated(self, t: int) -> Mapping[str, PlayerId]:
         """role -> its player in generation t. Raises ConfigError for a player without a role."""

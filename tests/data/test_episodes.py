@@ -7,6 +7,7 @@ import pytest
 from attacks import ADVERSARY, DEFENDER, FAILED, game, played, seed
 
 from equipoise.data.episodes import episodes
+from equipoise.data.normalising import Normalising
 from equipoise.data.shaping import CosineShaping, SelfBleuShaping
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.models.resources import Resources
@@ -112,6 +113,18 @@ def test_a_move_without_tokens_teaches_nothing():
     for utility in ("score", "of which nobody was told"):
         made = episodes([match], words, ADVERSARY, game(), prompts, utility)
         assert made == ([], {"failed": 1})
+
+
+def test_what_is_dropped_for_its_cut_moves_no_reward_of_the_others():
+    matches, prompts = batch("a", "b", "c")
+    cut = msgspec.structs.replace(matches[0].turns[0].move, finish="length")
+    matches[0] = with_move(matches[0], cut)
+    words = judged(matches, adversary=[0.0, 0.25, 0.75])
+    centred = Normalising(method="z_score")
+    made, dropped = episodes(
+        matches, words, ADVERSARY, game(), prompts, normalise=centred, drop_truncated=True
+    )
+    assert [e.reward for e in made] == pytest.approx([-1.0, 1.0]) and dropped == {"truncated": 1}
 
 
 def test_every_move_of_a_conversation_is_paid():

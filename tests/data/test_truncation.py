@@ -1,11 +1,12 @@
 """Answers that were cut have no end that they never sampled."""
 
+import msgspec
 import pytest
 
 from equipoise.data.opponent_logprobs import text_key
 from equipoise.data.pairs import BestWorst
 from equipoise.data.truncation import drop_truncated, mark_truncated, truncated_seats
-from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, user
+from equipoise.types import Judgement, Match, Move, Pair, PlayerId, Turn, View, user
 
 CHAT = (user("?"),)
 
@@ -63,3 +64,19 @@ def test_a_cut_answer_is_encoded_without_an_end(model_folder, family):
 def test_a_cut_answer_is_another_text():
     assert text_key(CHAT, "a") == text_key(CHAT, "a", cut=False)
     assert text_key(CHAT, "a") != text_key(CHAT, "a", cut=True)
+
+
+def test_an_answer_from_another_match_is_cut_where_it_was_cut_there():
+    """As where two matches part at one state."""
+    first, _ = played(("a", "stop"))
+    second = msgspec.structs.replace(played(("b", "length"))[0], id="other")
+    pair = Pair("x", 0, "p", CHAT, "a", "b", 1.0, 0.0, first.id)
+    (marked,) = mark_truncated([pair], [first, second])
+    assert (marked.chosen_cut, marked.rejected_cut) == (False, True)
+
+
+def test_a_cut_move_before_a_seats_last_is_dropped_too():
+    match, _ = played(("bet", "length"), ("fold", "stop"))
+    both = tuple(msgspec.structs.replace(turn, seat="0") for turn in match.turns)
+    (kept,), _ = drop_truncated([msgspec.structs.replace(match, turns=both)], needed=1)
+    assert [turn.move.text for turn in kept.turns] == ["fold"]

@@ -10,6 +10,7 @@ from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.adapters import Lora
+from equipoise.models.loading import load_tokenizer
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
@@ -124,3 +125,16 @@ def test_a_run_teaches_the_winners_once_each(model_folder, tmp_path):
     assert sum(total for total, _ in after) > 0.7 * sum(total for total, _ in before)
     with pytest.raises(NoSignal):
         settings().learn(replace(training_batch, pairs=[]))
+
+
+@pytest.mark.long
+def test_a_trained_folder_carries_the_template_that_it_was_trained_in(model_folder, tmp_path):
+    template = tmp_path / "own.jinja"
+    template.write_text(
+        "{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}[assistant] "
+    )
+    few = settings(epochs=0.5)
+    train_sft(model_folder("llama"), EXAMPLES, tmp_path / "out", few, template=str(template))
+    own = load_tokenizer(str(tmp_path / "out"))
+    asked = [{"role": "user", "content": "Why?"}]
+    assert own.apply_chat_template(asked, tokenize=False) == "[user] Why? [assistant] "

@@ -100,5 +100,7 @@ def test_what_psro_is_not_for_is_refused():
         Schedule.build({"kind": "psro", "raw": 0.5})
     with pytest.raises(ConfigError, match=r"draws from the league's mixture.*finite"):
         recipe_loader.load("psro_matrix", ["evaluate=finite"])
-    with pytest.raises(ConfigError, match=r"keep: .*psro lets measured generations"):
+    with pytest.raises(
+        ConfigError, match=r"keep: .*psro lets earlier generations .* all must be kept"
+    ):
         recipe_loader.load("quickstart", ["schedule=psro", "keep=2"])

@@ -74,6 +74,23 @@ def test_weights_that_a_later_generations_loss_meets_must_be_kept():
         recipe_loader.load("mnpo_as_released", [*overrides, "keep=2"])
 
 
+@pytest.mark.parametrize(
+    ("schedule", "keep", "words"),
+    [
+        ("against_history", 4, "5 must be kept"),
+        ("{kind: against_history, max_history: 1}", 1, "2 must be kept"),
+        ("prioritised", 9, "all must be kept"),
+        ("mixture", 9, "all must be kept"),
+    ],
+)
+def test_generations_that_play_again_are_kept(schedule, keep, words):
+    few = ["loss=dpo", f"schedule={schedule}", "evaluate=held_out"]
+    with pytest.raises(ConfigError, match=f"keep: schedule: .*{words}"):
+        recipe_loader.load("quickstart", [*few, f"keep={keep}"])
+    if words[0] != "a":
+        assert recipe_loader.load("quickstart", [*few, f"keep={keep + 1}"]).keep == keep + 1
+
+
 def test_a_learner_in_memory_keeps_its_settings():
     overrides = ["learner.learning_rate=[1e-6, 1e-7]"]
     with pytest.raises(ConfigError, match="stays in memory"):

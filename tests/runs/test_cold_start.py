@@ -146,4 +146,6 @@ def test_a_model_learns_the_traces_as_the_recipe_says(config, tmp_path, monkeypa
     assert (given["model"], given["out"]) == ("builtin", tmp_path / "model")
     assert given["settings"] is training and given["monitor"] is monitor
     assert given["seed"] == config.seed and given["overwrite"] is True
-    assert given["max_length"] == config.players[config.learning[0]].max_length
+    player = config.players[config.learning[0]]
+    for setting in ("max_length", "template", "template_options"):
+        assert given[setting] == getattr(player, setting)

@@ -91,6 +91,21 @@ def test_some_generations_are_measured(ledger):
         assert [old.generation for old in here.measured(player)] == ages
 
 
+def test_a_player_is_measured_in_the_first_due_generation_that_has_it(ledger):
+    here = roster(ALTERNATE, ledger)
+    here.learners(4)
+    told = {p: here.measured_at(PlayerId(*p)) for p in [("blue", 2), ("blue", 3), ("red", 1)]}
+    assert told == {("blue", 2): 3, ("blue", 3): 4, ("red", 1): 3}
+    assert here.measured_at(PlayerId("grey")) == here.measured_at(PlayerId("blue")) == 0
+
+
+def test_where_a_player_was_measured_decides_no_turn_to_come(ledger):
+    here = roster(ALTERNATE, ledger)
+    here.turn(0)
+    assert here.measured_at(PlayerId("blue", 1)) == 1  # it is due in generation 3
+    assert len(ledger.stages("turn")) == 1
+
+
 def test_roles_have_the_players_that_the_schedule_says(ledger):
     here = roster(ALTERNATE, ledger)
     assert here.seated(3) == {"adversary": PlayerId("red", 1), "defender": PlayerId("grey")}

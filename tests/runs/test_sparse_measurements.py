@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from equipoise.runs import recipe_loader
+from equipoise.runs import loop, recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.play_out import play_out
 from equipoise.runs.reading.history import stage_records
@@ -83,3 +83,25 @@ def test_status_and_report_say_the_same(played, command):
     assert all(line["label"] in shown for line in facts["headlines"])
     rows = sections["cost"].blocks[-1].rows
     assert "play, inside measure" in [row[0] for row in rows]
+
+
+def test_a_learner_in_memory_meets_the_past_that_was_measured_and_lets_it_go(tmp_path, monkeypatch):
+    settings = ["generations=4", "prompts.per_generation=12", "evaluate.every=2"]
+    left = []
+
+    def watched(run, t):
+        measure(run, t)
+        left.append(len(run.population.resources._opened))
+
+    measure = loop.measure
+    monkeypatch.setattr(loop, "measure", watched)
+    config = recipe_loader.load("kuhn_poker", settings)
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        play_out(run)
+        met = {
+            str(player)
+            for match in run.ledger.matches("train", 3)
+            for player in match.seats.values()
+        }
+    assert met == {"policy@3", "policy@2", "policy@0"}, "and not policy@1"
+    assert left[3] and not any(left[t] for t in (0, 2, 4)), "those that met go when measured"

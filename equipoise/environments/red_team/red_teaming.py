@@ -111,7 +111,7 @@ class RedTeaming(Evaluation):
                     for d in defenders:
                         meetings.setdefault((str(a), str(d)), most)
             for name in self.transfer:
-                meetings[str(adversary), f"{name}@0"] = most
+                meetings[str(adversary), f"{name}@0"] = most or prompts
             meetings[str(adversary), str(defender)] = prompts
         return meetings
 
@@ -207,7 +207,7 @@ class RedTeaming(Evaluation):
                 role_mixtures={ADVERSARY: game.adversary, DEFENDER: game.defender} if game else {},
             )
         transfer = {
-            player.name: _success(matches.attacks(adversary, player, self.crossplay))
+            player.name: _success(matches.attacks(adversary, player, self.crossplay or None))
             for player in self._transfer_players(matches.arena)
         }
         return replace(measures, transfer=transfer)

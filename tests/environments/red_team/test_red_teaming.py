@@ -110,8 +110,9 @@ def test_matches_are_known_by_the_names_that_runs_have_recorded():
 
 
 @pytest.mark.long
-def test_transfer_attacks_players_that_do_not_learn():
-    measured = RedTeaming(transfer=("guest",)).measure(arena(in_turn), 0)
-    assert measured.transfer["guest"].n == 10
+@pytest.mark.parametrize(("crossplay", "count"), [(64, 10), (3, 3), (0, 10)])
+def test_transfer_attacks_players_that_do_not_learn(crossplay, count):
+    measured = RedTeaming(crossplay=crossplay, transfer=("guest",)).measure(arena(in_turn), 0)
+    assert measured.transfer["guest"].n == count
     with pytest.raises(ConfigError, match="player 'nobody'"):
         RedTeaming(transfer=("nobody",)).measure(arena(in_turn), 0)
