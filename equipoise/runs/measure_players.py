@@ -30,7 +30,8 @@ def measure(run: OpenRun, t: int) -> None:
             run.trackers.log_measures(measures, t)
         if any(config.learner_of(player.name).needs == "episodes" for player in learners):
             run.population.release()  # past generations that met; fine-tuning releases them itself
-    write_cards(run.directory, learners)
+    if ledger.stage_facts(f"{t}/turn") is None:  # else they were written before it
+        write_cards(run.directory, learners)
     recorded = Measures.read(ledger.stage_facts(key) or {})
     run.monitor.numbers(**recorded.watched())
 

@@ -11,6 +11,7 @@ from small import FINITE, SMALL, quickstart, settings
 from equipoise.models.adapters import published_name
 from equipoise.prompts.hub import Hub
 from equipoise.prompts.prompt_files import Files
+from equipoise.runs import model_card as model_card_module
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.model_card import model_card, without_folders, write_cards
 from equipoise.types import PlayerId
@@ -165,3 +166,12 @@ def test_a_cards_command_has_every_word_of_it(tmp_path):
         run.ledger.finish("0/turn", 0, "turn", {"learn": ["policy"]}, 0.0)
         card = str(model_card(run, PlayerId("policy", 1)))
     assert "equipoise run first.yaml -s prompts.path=p.csv -s judge=j.py" in card
+
+
+@pytest.mark.long
+def test_cards_of_generations_that_went_on_are_not_written_again(command, tmp_path, monkeypatch):
+    assert command("run", *FINITE, "--out", "run").code == 0
+    written = []
+    monkeypatch.setattr(model_card_module, "model_card", lambda run, p: written.append(p) or "")
+    assert command("resume", "run", *settings(generations=4)).code == 0
+    assert written and {player.generation for player in written} <= {3, 4}
