@@ -11,9 +11,9 @@ import numpy as np
 
 from equipoise.evaluation.measures import Estimate
 from equipoise.payoffs.intervals import Interval, mean_interval
-from equipoise.payoffs.judge_agreement import krippendorff_alpha
+from equipoise.payoffs.judge_agreement import correlations, krippendorff_alpha
 from equipoise.report.section import finite_or_none
-from equipoise.types import Judgement, Match, PlayerId, Vote
+from equipoise.types import Judgement, Match, Vote
 
 DECIMALS = 12  # to which probabilities are rounded, so that 1 − 0.9 ties with 0.1
 
@@ -63,7 +63,8 @@ class Opinion:
 
 def voter_of(vote: Vote) -> str:
     """The judge's name; for a player of the run its name without the generation."""
-    return PlayerId.parse(vote.by).name if "@" in vote.by else vote.by
+    name, _, generation = vote.by.rpartition("@")
+    return name if generation.isdigit() and name else vote.by
 
 
 def readings(
@@ -192,7 +193,7 @@ def agreement_between(
     return Agreement(
         answers=len(answers),
         spearman=spearman(a_n, b_n),
-        kendall=_kendall(a_n, b_n),
+        kendall=finite_or_none(correlations(a_n, b_n).kendall) if len(a_n) > 2 else None,
         same_winner=estimate(share),
         tied=tied,
     )
@@ -259,27 +260,8 @@ def voter_agreement(opinions: Sequence[Opinion]) -> VoterAgreement | None:
 
 
 def spearman(a_n: np.ndarray, b_n: np.ndarray) -> float | None:
-    """Spearman's rank correlation; None for fewer than three values, or where one side never
-    changes.
-    """
-    from scipy.stats import spearmanr
-
-    if not _varies(a_n, b_n):
-        return None
-    return finite_or_none(float(np.asarray(spearmanr(a_n, b_n))[0]))
-
-
-def _kendall(a_n: np.ndarray, b_n: np.ndarray) -> float | None:
-    """Kendall's tau-b; None as for `spearman`."""
-    from scipy.stats import kendalltau
-
-    if not _varies(a_n, b_n):
-        return None
-    return finite_or_none(float(np.asarray(kendalltau(a_n, b_n))[0]))
-
-
-def _varies(a_n: np.ndarray, b_n: np.ndarray) -> bool:
-    return len(a_n) > 2 and bool(np.ptp(a_n) > 0) and bool(np.ptp(b_n) > 0)
+    """Spearman's rank correlation; None for fewer than three values, or one side constant."""
+    return finite_or_none(correlations(a_n, b_n).spearman) if len(a_n) > 2 else None
 
 
 def estimate(interval: Interval) -> Estimate | None:

@@ -28,7 +28,7 @@ from equipoise.evaluation.judge_opinions import (
 )
 from equipoise.evaluation.measures import Estimate
 from equipoise.payoffs.intervals import mean_interval
-from equipoise.types import Judgement, Match, Vote
+from equipoise.types import Judgement, Match, Review, Vote
 
 
 class MeanGiven(msgspec.Struct, frozen=True):
@@ -92,13 +92,17 @@ def _of_judge(
 ) -> JudgeReport:
     every = readings(matches, judgements, utility)
     votes = [vote for judgement in judgements for vote in judgement.votes]
-    answers = sum(len(matches[judgement.match].seats) for judgement in judgements)
     scored = sum(len(judgement.by_seat(utility)) for judgement in judgements)
+    # Seats that it never scored are none that it judges, such as those only shown to it.
+    seats = {seat for each in judgements for seat in each.by_seat(utility)}
+    of_match = [matches[each.match].seats.keys() for each in judgements]
+    answers = sum(len(own & seats if seats else own) for own in of_match)
+    reviews = [review for judgement in judgements for review in judgement.reviews]
     views = opinions(every)
     scores = [opinion for opinion in views if not opinion.other]
     pairs = [opinion for opinion in views if opinion.seat < opinion.other]
     names = sorted({reading.voter for reading in every})
-    whole = _of_voter(votes, every, views)
+    whole = _of_voter(votes, every, views, reviews)
     return JudgeReport(
         judgements=len(judgements),
         answers=answers,
@@ -112,6 +116,7 @@ def _of_judge(
                 [vote for vote in votes if voter_of(vote) == name],
                 [reading for reading in every if reading.voter == name],
                 [opinion for opinion in views if opinion.voter == name],
+                [review for review in reviews if review.by.rpartition("@")[0] == name],
             )
             for name in names
         },
@@ -120,15 +125,19 @@ def _of_judge(
 
 
 def _of_voter(
-    votes: Sequence[Vote], every: Sequence[Reading], views: Sequence[Opinion]
+    votes: Sequence[Vote],
+    every: Sequence[Reading],
+    views: Sequence[Opinion],
+    reviews: Sequence[Review],
 ) -> VoterReport:
     unread = sum(vote.value is None for vote in votes)
     return VoterReport(
         votes=len(votes),
         unreadable_share=unread / len(votes) if votes else None,
-        calls=sum(vote.tokens > 0 for vote in votes),
-        tokens=sum(vote.tokens for vote in votes),
-        cost=math.fsum(vote.cost for vote in votes),
+        calls=sum(vote.tokens > 0 for vote in votes)
+        + sum(len(review.replies) * (len(review.replies) - 1) for review in reviews),
+        tokens=sum(each.tokens for each in (*votes, *reviews)),
+        cost=math.fsum(each.cost for each in (*votes, *reviews)),
         first_preferred=first_preferred(every),
         inconsistent=inconsistent(every),
         length=length_bias(views),

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -24,7 +24,18 @@ from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
 from equipoise.players.together import MoveRequest, act_together
 from equipoise.system.effects import Text
 from equipoise.system.user_parts import stays_unimported
-from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote, record_id
+from equipoise.types import (
+    Judgement,
+    Match,
+    Move,
+    PlayerId,
+    Prompt,
+    Review,
+    Turn,
+    View,
+    Vote,
+    record_id,
+)
 
 Questions = tuple[Player | PlayerId, Sequence[View], Sequence[int]]
 """A player, what it is asked, and a seed for each view."""
@@ -294,6 +305,7 @@ class Judge(Component):
         scores: dict[str, dict[str, float]] | None,
         reason: str = "",
         votes: Sequence[Vote] = (),
+        reviews: Iterable[Review] = (),
     ) -> Judgement:
         """This judge's judgement of `match`, as a record."""
         return Judgement(
@@ -303,6 +315,7 @@ class Judge(Component):
             scores,
             reason,
             tuple(votes),
+            tuple(reviews),
         )
 
 

@@ -6,12 +6,12 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator
 
-from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.base import Grades, Judge, JudgeContext
 from equipoise.judges.mathematics import looks_mathematical
 from equipoise.judges.multiple_choice import Choice, options_of
 from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.judges.rules import Exact, Math, Refusal
-from equipoise.types import Judgement, Match, Prompt
+from equipoise.types import Judgement, Match, Prompt, Vote
 
 # The task_type of prompts whose answers only a model can compare.
 UNCHECKED = "reward_model"
@@ -72,8 +72,17 @@ class Gold(BatchPointwise):
         for match, other in zip(
             others, self.otherwise.checked_judgements(others, prompts), strict=True
         ):
-            judgements[match.id] = self.judgement(match, other.scores, other.reason, other.votes)
+            judgements[match.id] = self.judgement(
+                match, other.scores, other.reason, other.votes, other.reviews
+            )
         return [judgements[match.id] for match in matches]
+
+    def reweigh(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
+        other = self.otherwise if judgement.votes else None
+        return judgement if other is None else other.reweigh(judgement, ratings)
+
+    def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
+        return (self.otherwise or super()).grades_by_votes(votes)
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         verdicts: list[Verdict] = [self._why_no_rule(prompt) for prompt, _ in answers]

@@ -13,12 +13,12 @@ from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.pointwise import BatchPointwise, Verdict, safety_utilities, tokenise
 from equipoise.judges.quoting import block, code_of, harmless, transcript
+from equipoise.judges.reward_model import LoadedSettings
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import Dtype, Loading, load_encoding
-from equipoise.models.quantization import Quantization
+from equipoise.models.loading import Loading, load_encoding
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import SharedBase, shared_base
-from equipoise.system.effects import NOTHING, Attention, Model, ReadPath, TemplateText, Text
+from equipoise.system.effects import NOTHING, Model, ReadPath, TemplateText, Text
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, user
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PLACEHOLDERS = ("question", "answer", "code", "safe", "unsafe")
 
 
-class Guard(BatchPointwise):
+class Guard(LoadedSettings, BatchPointwise):
     """Scores each seat's last answer by the probability that a guard model calls it safe.
 
         p_safe   = P(safe word) / (P(safe word) + P(unsafe word))
@@ -78,19 +78,6 @@ class Guard(BatchPointwise):
         description="marks of the guard's own format to break up in quoted text, "
         "besides the known ones",
     )
-    dtype: Dtype = Field(
-        "auto",
-        description="of the weights; auto: the model's own on an accelerator, float32 on a CPU",
-    )
-    device: Text = Field(
-        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
-    )
-    attention: Attention = Field(
-        "auto",
-        description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
-    )
-    quantization: Quantization = None
-    batch_size: int = Field(16, ge=1, description="questions that are read at once")
     max_length: int | None = Field(
         None,
         ge=2,

@@ -157,10 +157,12 @@ def _find_declared(text: str, options: Mapping[str, str]) -> Iterator[Statement]
 
 def _declarations(label: str) -> list[str]:
     """Patterns of sentences that say that this option is right."""
-    exact = rf"{re.escape(label)}(?![\w'])"
+    exact = rf"{re.escape(label)}(?![\w']|\.\w)"
     if label in LETTERS_THAT_ARE_WORDS:
         exact += rf"(?! (?!(?:{REASON})\b)[a-z])"  # no sentence goes on from it
-    name = exact if len(label) == 1 else f"(?i:{exact})"
+    name = f"(?i:{exact})"
+    if label in LETTERS_THAT_ARE_WORDS:
+        name = rf"(?:{exact}|(?i:{label})(?=[)}}]|\.?\s*\Z))"
     patterns = [rf"(?i:{SAYS}){OPENING}{name}", rf"\\boxed\{{{OPENING}{name}"]
     if len(label) == 1:
         verdict = r"[)\"'`]? is (?:the )?(?:correct|right|best)\b"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from statistics import fmean, median, pstdev
 from typing import Any, ClassVar, Literal, Self
 
@@ -190,7 +191,8 @@ class Panel(Judge):
         votes: list[Vote] = []
         for name, judgement in judgements.items():
             votes += _votes(name, match, judgement)
-        return self.judgement(match, scores or None, "; ".join(reasons), votes)
+        reviews = chain.from_iterable(each.reviews for each in judgements.values())
+        return self.judgement(match, scores or None, "; ".join(reasons), votes, reviews)
 
     def _average(self, seat: str, match: Match, member_scores: Sequence[Scores]) -> float | None:
         values = [scores[seat] for scores in member_scores if seat in scores]
@@ -299,8 +301,8 @@ class FirstPlace(Judge):
         by_seat = judgement.by_seat("score")
         if len(by_seat) < 2:
             reason = judgement.reason or "fewer than two answers were scored"
-            return self.judgement(match, None, reason, judgement.votes)
+            return self.judgement(match, None, reason, judgement.votes, judgement.reviews)
         logits = [score / self.temperature for score in by_seat.values()]
         shares = first_place(logits).tolist()
         scores = {seat: {"score": share} for seat, share in zip(by_seat, shares, strict=True)}
-        return self.judgement(match, scores, judgement.reason, judgement.votes)
+        return self.judgement(match, scores, judgement.reason, judgement.votes, judgement.reviews)

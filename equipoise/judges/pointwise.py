@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from equipoise.errors import DataError
-from equipoise.judges.base import Judge, last_answers
+from equipoise.judges.base import Judge, last_answers, reasons_without_answer
 from equipoise.types import Judgement, Match, Prompt
 
 Verdict = dict[str, float] | str
@@ -38,14 +38,10 @@ class Pointwise(Judge):
     def _judgement_by_verdicts(self, match: Match, verdicts: Iterator[Verdict]) -> Judgement:
         """The judgement on `match`; `verdicts` gives one for each of its last answers."""
         scores: dict[str, dict[str, float]] = {}
-        reasons: dict[str, None] = {}
-        turns = match.last_turns()
-        for seat in match.seats:
-            if seat not in turns:
-                reasons["no answer was given"] = None
-            elif turns[seat].move.finish == "error":
-                reasons[f"the move failed: {turns[seat].move.error}"] = None
-            elif isinstance(verdict := next(verdicts), str):
+        reasons = dict.fromkeys(reasons_without_answer(match))
+        for seat in last_answers(match):
+            verdict = next(verdicts)
+            if isinstance(verdict, str):
                 reasons[verdict] = None
             else:
                 scores[seat] = verdict

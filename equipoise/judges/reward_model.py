@@ -24,17 +24,9 @@ if TYPE_CHECKING:
     from equipoise.models.sequence_scores import SequenceScores
 
 
-class ClassifierSettings(Settings):
-    """A sequence classification model: where it is, and how it is read."""
+class LoadedSettings(Settings):
+    """The settings by which a judging model is loaded."""
 
-    model: Model = Field(
-        description="a folder or Hugging Face id of a sequence classification model"
-    )
-    head: Text | None = Field(
-        None,
-        description="what its weights call the last layer, where that is not the "
-        "architecture's name (v_head)",
-    )
     dtype: Dtype = Field(
         "auto",
         description="of the weights; auto: the model's own on an accelerator, "
@@ -48,10 +40,23 @@ class ClassifierSettings(Settings):
         description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
     )
     quantization: Quantization = None
+    batch_size: int = Field(16, ge=1, description="texts that are read at once")
+
+
+class ClassifierSettings(LoadedSettings):
+    """A sequence classification model: where it is, and how it is read."""
+
+    model: Model = Field(
+        description="a folder or Hugging Face id of a sequence classification model"
+    )
+    head: Text | None = Field(
+        None,
+        description="what its weights call the last layer, where that is not the "
+        "architecture's name (v_head)",
+    )
     max_length: int | None = Field(
         None, ge=2, description="tokens of the whole text; null: the model's context, at most 2048"
     )
-    batch_size: int = Field(16, ge=1, description="texts that are read at once")
     trust_remote_code: Annotated[bool, MODEL_CODE] = Field(
         False, description="let Python code of the model's own folder run here"
     )

@@ -40,17 +40,6 @@ class PayoffTable:
     constant_sum: bool = True
 
     @property
-    def unjudged_share(self) -> float:
-        """Unjudged meetings over all meetings; NaN when there was none."""
-        once_NN = np.ones_like(self.count_NN)
-        if self.constant_sum:
-            # Each meeting of two players is counted in two cells.
-            once_NN = np.triu(once_NN)
-        unjudged = float((once_NN * self.unjudged_NN).sum())
-        meetings = unjudged + float((once_NN * self.count_NN).sum())
-        return unjudged / meetings if meetings else float("nan")
-
-    @property
     def effective_NN(self) -> np.ndarray:
         """Independent wins and losses with this standard error: (1 − payoff²)/se², in [clusters,
         count].

@@ -40,6 +40,7 @@ NO_SUCH_MODEL = re.compile(
 NO_SUCH_FIELD = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|not allowed"
 )
+FLAGGED = re.compile(r"flagged|moderation|content (?:filter|policy)|safety")
 # What to set a setting to so that its field is not sent; null for the others.
 NOT_SENT = {"send_seed": "false", "logprobs": "false", "structured": "auto", "stop": "[]"}
 
@@ -122,6 +123,9 @@ class Connection:
                 return result
         raise AssertionError("the attempts have no end")
 
+    def _client(self, place: int) -> Any:
+        return self._clients[place % len(self._clients)]
+
     async def close(self) -> None:
         """Close the connections."""
         for client in self._clients:
@@ -131,8 +135,7 @@ class Connection:
         """The completion of `body` by the pool's server at `place`, of one request: no retry."""
         import openai
 
-        client = self._clients[place % len(self._clients)]
-        create = client.chat.completions.with_raw_response.create
+        create = self._client(place).chat.completions.with_raw_response.create
         required = {"model": body["model"], "messages": body["messages"]}
         others = {field: value for field, value in body.items() if field not in required}
         try:
@@ -253,6 +256,8 @@ def configuration_fault(player: EndpointSettings, failure: Failure) -> str | Non
     match failure:
         case Failure(unreachable=True):
             return f"cannot be reached ({message}); is the server running, and is base_url right?"
+        case Failure(status=403) if FLAGGED.search(message.lower()):
+            return None  # of this text, and not of the key
         case Failure(status=401 | 403):
             key = (
                 f"the variable {player.api_key_env}"

@@ -1,6 +1,7 @@
 """The arena in which evaluations measure: held-out play and its judgement, recorded as all is."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from equipoise.evaluation.base import Arena, JudgedMatch
 from equipoise.judges.base import Judge
 from equipoise.matches.base import Seatings
 from equipoise.models.resources import Resources
-from equipoise.payoffs.table import Meeting
+from equipoise.payoffs.table import Meeting, preference
 from equipoise.players.base import Distribution, Scorer
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.dealt_prompts import MADE
@@ -136,13 +137,15 @@ class RunArena(Arena):
             )
             results = []
             for match, judgement in zip(matches, judgements, strict=True):
-                chance = judgement.score("1", self.utility)
-                if chance is not None and not 0 <= chance <= 1:
+                chance, other = (judgement.score(seat, self.utility) for seat in "12")
+                payoff = None if chance is None else 2 * chance - 1
+                if judge.score_range == (-inf, inf):  # of scores without a scale the order counts
+                    payoff = preference(chance, other)
+                elif chance is not None and not 0 <= chance <= 1:
                     raise ConfigError(
                         f"judge '{judge.kind}': compares, so that a score is the chance to win, "
                         f"in [0, 1]; it gave {chance:g}"
                     )
-                payoff = None if chance is None else 2 * chance - 1
                 results.append(Meeting(str(first), str(second), payoff, match.prompt))
             self._meetings[key] = results
         return self._meetings[key]

@@ -280,11 +280,7 @@ class ChatCompletion(Completion):
     def _logprobs(self, scores: Sequence[TokenScore]) -> dict[str, Any] | None:
         if not self._scored:
             return None
-        content = []
-        for score in scores:
-            top = [_labelled(text, logprob) for text, logprob in score.top]
-            content.append({**_labelled(score.text, score.logprob), "top_logprobs": top})
-        return {"content": content, "refusal": None}
+        return {"content": list(map(scored_token, scores)), "refusal": None}
 
 
 def _call_delta(part: CallPart) -> dict[str, Any]:
@@ -293,6 +289,12 @@ def _call_delta(part: CallPart) -> dict[str, Any]:
         return {"index": part.index, "function": function}
     function = {"name": part.name, **function}
     return {"index": part.index, "id": part.id, "type": "function", "function": function}
+
+
+def scored_token(score: TokenScore) -> dict[str, Any]:
+    """A token and the likeliest ones in its place, as the protocol has them."""
+    top = [_labelled(text, logprob) for text, logprob in score.top]
+    return {**_labelled(score.text, score.logprob), "top_logprobs": top}
 
 
 def _labelled(text: str, logprob: float | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from equipoise.serve.chat_completions import (
     Tool,
     ToolCall,
     check_tool_choice,
+    scored_token,
 )
 from equipoise.serve.engine import (
     CallPart,
@@ -39,7 +40,6 @@ from equipoise.serve.protocol import (
     TextFormat,
     check_most,
     check_unserved,
-    json_logprob,
     read_object,
     validate_body,
 )
@@ -283,7 +283,7 @@ class Response:
             yield from self._open_message()
         content = self._items[-1]["content"][0]
         content["text"] += text
-        logprobs = [_labelled(score) for score in scores] if self._scored else []
+        logprobs = [scored_token(score) for score in scores] if self._scored else []
         content["logprobs"] += logprobs
         yield self._item_event("output_text.delta", content_index=0, delta=text, logprobs=logprobs)
 
@@ -350,15 +350,6 @@ class Response:
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": self._prompt_tokens + self._tokens,
         }
-
-
-def _labelled(score: TokenScore) -> dict[str, Any]:
-    pairs = ((score.text, score.logprob), *score.top)
-    own, *top = [
-        {"token": text, "logprob": json_logprob(logprob), "bytes": list(text.encode())}
-        for text, logprob in pairs
-    ]
-    return {**own, "top_logprobs": top}
 
 
 class ResponseEndpoint(ModelEndpoint):

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -55,7 +57,8 @@ class StreamingConnection(Connection):
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[StreamEvent | Failure, None]:
         """The answer to `body`, retried until its first event; a failure comes last."""
-        opened = await self.retry(lambda: self._open_stream(body), asyncio.Event())
+        places = _servers_for(body["messages"])
+        opened = await self.retry(lambda: self._open_stream(body, next(places)), asyncio.Event())
         if isinstance(opened, Failure):
             yield opened
             return
@@ -69,12 +72,13 @@ class StreamingConnection(Connection):
 
     async def embed(self, body: Mapping[str, Any]) -> Embedded | Failure:
         """The vectors that `body` asks for, retried."""
-        return await self.retry(lambda: self._embed(body), asyncio.Event())
+        places = _servers_for(body["input"])
+        return await self.retry(lambda: self._embed(body, next(places)), asyncio.Event())
 
-    async def _embed(self, body: Mapping[str, Any]) -> Embedded | Failure:
+    async def _embed(self, body: Mapping[str, Any], place: int) -> Embedded | Failure:
         try:
             async with asyncio.timeout(self._timeout):
-                reply = await self._clients[0].embeddings.with_raw_response.create(
+                reply = await self._client(place).embeddings.with_raw_response.create(
                     **body, encoding_format="float"
                 )
                 read = msgspec.json.decode(reply.content, type=_Embeddings)
@@ -88,11 +92,11 @@ class StreamingConnection(Connection):
             return Failure(message, transient=True)
         return Embedded(vectors, read.usage.prompt_tokens)
 
-    async def _open_stream(self, body: Mapping[str, Any]) -> tuple[Any, Any] | Failure:
+    async def _open_stream(self, body: Mapping[str, Any], place: int) -> tuple[Any, Any] | Failure:
         rest = {field: value for field, value in body.items() if field not in ("model", "messages")}
         try:
             async with asyncio.timeout(self._timeout):
-                events = await self._clients[0].chat.completions.create(
+                events = await self._client(place).chat.completions.create(
                     model=body["model"],
                     messages=body["messages"],
                     stream=True,
@@ -142,6 +146,11 @@ class StreamingConnection(Connection):
             case ValueError():  # no JSON, or of another shape
                 return Failure(self._clean(f"not {wanted}: {error}"), transient=True)
         raise error
+
+
+def _servers_for(content: Any) -> Iterator[int]:
+    """Numbers of a pool's servers to be tried in turn; equal requests begin with one server."""
+    return count(crc32(json.dumps(content).encode()))
 
 
 def read_event(event: Any) -> StreamEvent:

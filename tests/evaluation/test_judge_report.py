@@ -8,7 +8,9 @@ from scipy.stats import kendalltau, spearmanr
 
 from equipoise.evaluation.judge_opinions import Agreement, VoterAgreement, agreement_between
 from equipoise.evaluation.judge_report import MeanGiven, judge_report
-from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
+from equipoise.evaluation.measures import Sample
+from equipoise.runs.reading.match_cards import _judging
+from equipoise.types import Judgement, Match, Move, PlayerId, Review, Turn, View, Vote, user
 
 
 def match(id, *players, texts=None, prompt=None):
@@ -43,6 +45,31 @@ def test_a_judge_without_votes_is_its_own_voter():
     for name in ("unreadable_share", "first_preferred", "inconsistent", "agreement"):
         assert getattr(facts, name) is None
     assert facts.self_preference == {"judge": None}
+
+
+def test_only_the_seats_that_a_judge_judges_can_lack_a_score():
+    facts = judge_report([match("1", "x", "y")], [word("1", {"a": 3.0})])["judge"]
+    assert (facts.answers, facts.unjudged_share) == (1, 0.0)
+    facts = judge_report([match("1", "x", "y")], [word("1")])["judge"]
+    assert (facts.answers, facts.unjudged_share) == (2, 1.0)
+
+
+def test_reviews_are_counted_with_what_they_took():
+    votes = [Vote("p@1", "a", 4.0, tokens=100, cost=0.25)] * 2
+    review = Review("p@1", "a", (), ("x", "y"), ((0, 1, 0), (1, 0, 0)), tokens=800, cost=0.5)
+    judged = msgspec.structs.replace(word("1", {"a": 4.0}, votes), reviews=(review,))
+    facts = judge_report([match("1", "x")], [judged])["judge"]
+    for own in (facts, facts.voters["p"]):
+        assert (own.calls, own.tokens, own.cost) == (4, 1000, 1.0)
+    assert _judging(Sample([match("1", "x")], [judged], 1)) == {"p": 1000}
+
+
+def test_a_voters_name_may_hold_an_at_sign():
+    votes = [Vote("llama@home", "a", 4.0, tokens=7)]
+    facts = judge_report([match("1", "x")], [word("1", {"a": 4.0}, votes)])["judge"]
+    assert set(facts.voters) == {"llama@home"}
+    sample = Sample([match("1", "x")], [word("1", {"a": 4.0}, votes)], 1)
+    assert _judging(sample) == {"llama@home": 7}
 
 
 def test_votes_are_counted_and_what_they_took():

@@ -299,3 +299,31 @@ def test_the_question_about_two_gradings_quotes_everything_under_its_code():
     assert asked[0].schema["properties"]["verdict"]["enum"] == ["A", "B"]
     with pytest.raises(ValueError, match="'reply'"):
         Judge.build({**META, "verdict": "next_token"})
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        {"kind": "gold", "otherwise": META},
+        {"kind": "panel", "judges": [META, "shorter"]},
+        {"kind": "first_place", "judge_of_answers": META},
+    ],
+    ids=lambda judge: judge["kind"],
+)
+def test_reviews_go_on_through_the_judges_that_ask_another(wrapped):
+    duel = match("a", "a", texts=("Four.", "Five."))
+    table = judge_context(a="moody", b="1")
+    (judgement,) = Judge.build(wrapped).at(table).judge([duel], {"p": PROMPT})
+    (review,) = judgement.reviews
+    assert review.by == "a@0" and review.battles
+
+
+def test_votes_below_the_gold_judge_are_weighed_and_read_as_its_other_judge_does():
+    context = judge_context(a="1", b="2", c="four", d="5")
+    peers = {"kind": "peers", "text": "rubric_compact", "unreadable": "as_released"}
+    gold = Judge.build({"kind": "gold", "otherwise": peers}).at(context)
+    (judged,) = gold.judge([match("a", "b")], {"p": PROMPT})
+    for ratings in ({"c": 100.0, "d": 1.0}, {"c": 1.0, "d": 100.0}):
+        own = Judge.build(peers).at(context).reweigh(judged, ratings)
+        assert gold.reweigh(judged, ratings) == own != judged
+    assert gold.grades_by_votes(judged.votes) == gold.otherwise.grades_by_votes(judged.votes)

@@ -45,7 +45,6 @@ def test_cross_play_by_hand():
     assert table.unjudged_NN.tolist() == [[0, 2], [2, 0]]
     assert table.clusters_NN.tolist() == [[0, 2], [2, 0]]
     assert table.se_NN[0, 1] == pytest.approx(np.std([0, 0.5], ddof=1) / np.sqrt(2))
-    assert table.unjudged_share == pytest.approx(2 / 8)
 
 
 def test_by_prompt_one_player_gets_what_the_other_pays():
@@ -110,8 +109,4 @@ def test_a_score_that_is_no_number_names_player_and_prompt():
 
 def test_players_without_a_common_prompt_never_met():
     table = cross_play({"a": {"p": [1]}, "b": {"q": [1]}})
-    assert (
-        np.isnan(table.payoff_NN[0, 1])
-        and table.count_NN.sum() == 0
-        and np.isnan(table.unjudged_share)
-    )
+    assert np.isnan(table.payoff_NN[0, 1]) and table.count_NN.sum() == 0

@@ -35,7 +35,6 @@ def test_means_counts_and_unjudged_by_hand():
     assert np.isnan(table.payoff_NN[1, 2])
     assert table.count_NN.tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
     assert table.unjudged_NN.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
-    assert table.unjudged_share == pytest.approx(1 / 4)
 
 
 def test_a_general_sum_table_keeps_each_direction_apart():
@@ -43,13 +42,12 @@ def test_a_general_sum_table_keeps_each_direction_apart():
         [Meeting("a", "b", 5.0), Meeting("b", "a", 3.0), Meeting("a", "a", 1.0)], constant_sum=False
     )
     assert np.array_equal(table.payoff_NN, [[1.0, 5.0], [3.0, np.nan]], equal_nan=True)
-    assert table.unjudged_share == 0
 
 
 def test_against_itself_a_player_of_a_constant_sum_game_gets_nothing():
     table = tally([Meeting("a", "a", 1.0), Meeting("a", "a", 1.0), Meeting("a", "a", None)])
     assert table.payoff_NN.tolist() == [[0.0]] and table.se_NN.tolist() == [[0.0]]
-    assert table.count_NN.tolist() == [[2]] and table.unjudged_share == pytest.approx(1 / 3)
+    assert table.count_NN.tolist() == [[2]]
 
 
 def test_standard_error_without_clusters_is_the_usual_one():
@@ -130,7 +128,7 @@ def test_a_value_that_is_no_number_is_not_taken_for_unjudged(value):
 
 def test_no_meetings():
     table = tally([], players=["a", "b"])
-    assert np.isnan(table.unjudged_share) and np.isnan(table.payoff_NN[0, 1])
+    assert np.isnan(table.payoff_NN[0, 1])
     assert tally([]).complete().shape == (0, 0)
 
 

@@ -149,6 +149,7 @@ def test_messages_are_one_short_line_without_the_key(monkeypatch):
         (Failure("no", unreachable=True), "cannot be reached (no); is the server running"),
         (Failure("no", 401), "the server refuses the key (HTTP 401: no); check api_key_env: none"),
         (Failure("no", 403), "the server refuses the key (HTTP 403: no); check api_key_env: none"),
+        (Failure("your input was flagged", 403), None),
         (Failure("no", 402), "the account has no credit left (HTTP 402: no)"),
         (Failure("no", 429, code="insufficient_quota"), "the account has no credit left"),
         (Failure("no", 404), "no model 'tiny' there, or base_url lacks its /v1 (HTTP 404: no)"),

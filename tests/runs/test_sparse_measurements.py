@@ -105,3 +105,15 @@ def test_a_learner_in_memory_meets_the_past_that_was_measured_and_lets_it_go(tmp
         }
     assert met == {"policy@3", "policy@2", "policy@0"}, "and not policy@1"
     assert left[3] and not any(left[t] for t in (0, 2, 4)), "those that met go when measured"
+
+
+def test_generations_compared_by_scores_without_a_scale_are_ordered(tmp_path):
+    """As standardised scores of a panel are; whoever has more wins."""
+    members = "[{kind: shorter}, {kind: repetition}]"
+    panel = f"judge={{kind: panel, standardise: true, judges: {members}}}"
+    few = [panel, "generations=1", "evaluate.every=1", "evaluate.sets={greedy: null}"]
+    config = recipe_loader.load("quickstart", [*SETTINGS, *few])
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        play_out(run)
+        measured = run.ledger.stage_facts("1/measure")
+    assert 0 <= measured["win_rates"]["policy@1"]["mean"] <= 1

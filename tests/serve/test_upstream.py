@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -233,3 +234,12 @@ def test_a_clients_sampling_comes_before_the_players_further_fields():
     endpoint = Endpoint.model_validate({**settings, "extra_body": {"top_k": 20, "min_p": 0.1}})
     body = UpstreamEngine(endpoint)._body(replace(QUESTION, top_k=5))
     assert (body["top_k"], body["min_p"]) == (5, 0.1)
+
+
+def test_a_pools_servers_share_the_questions_as_in_a_run():
+    with closing(OpenAIServer()) as first, closing(OpenAIServer()) as second:
+        both = Endpoint.model_validate({"base_url": [first.url, second.url], "model": "tiny"})
+        for i in range(12):
+            asked(both, replace(QUESTION, messages=(user(f"Question {i}?"),)))
+        counts = [len(server.bodies()) for server in (first, second)]
+    assert sum(counts) == 12 and min(counts) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
@@ -138,7 +139,8 @@ class Judged(QuestionSettings, Game):
         `turns` are the inner game's, `judged` is the judge's.
         """
         pair, seed = self._order(prompt, turns, judged.seat)
-        return pair, read_move(judged.move, read_better, self.question.code(seed))
+        reading = read_move(judged.move, read_better, self.question.code(seed))
+        return pair, replace(reading, tokens=0, cost=0.0)  # the move's own, counted in play
 
     def _order(
         self, prompt: Prompt, turns: Sequence[Turn], seat: str

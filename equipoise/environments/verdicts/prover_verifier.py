@@ -70,8 +70,8 @@ class GradedSettings(QuestionSettings):
             return read_score(text, self.low, self.high, code, alone=not code)
 
         reading = read_move(reply, read, self.question.code(_seed(messages, text)))
-        value = reading.value
-        return reading if value is None else replace(reading, value=self.share_of(value))
+        value = None if reading.value is None else self.share_of(reading.value)
+        return Reading(value, reading.reason)  # tokens and cost are the move's, counted in play
 
 
 def _seed(messages: Sequence[Message], text: str) -> int:

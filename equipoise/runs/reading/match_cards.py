@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 
+from equipoise.evaluation.judge_opinions import voter_of
 from equipoise.evaluation.measures import History, Measures, Sample, StageRecord
 from equipoise.payoffs.table import Meeting, PayoffTable, preference, tally
 from equipoise.report.recorded_sections import CardAnswer, MatchCard, Tokens
@@ -177,7 +178,7 @@ def _judging(sample: Sample) -> dict[str, int]:
     for judgement in sample.judgements:
         for vote in judgement.votes:
             if vote.tokens:
-                is_player = "@" in vote.by
-                name = PlayerId.parse(vote.by).name if is_player else vote.by
-                counts[name] += vote.tokens
+                counts[voter_of(vote)] += vote.tokens
+        for review in judgement.reviews:
+            counts[PlayerId.parse(review.by).name] += review.tokens
     return counts

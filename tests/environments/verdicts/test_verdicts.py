@@ -60,6 +60,15 @@ def test_the_judge_sees_the_match_without_names_and_its_code_is_of_what_was_said
     assert len(codes) == 2
 
 
+def test_what_a_judge_at_the_table_took_is_counted_with_its_move_alone():
+    def dear(view):
+        return Move(right(view), prompt_tokens=300, completion_tokens=20, cost=0.5)
+
+    judgement = scores(ONE, {"1": "4", "2": "5", "judge": dear})
+    assert judgement.score("judge", "score") == 1
+    assert [(vote.tokens, vote.cost) for vote in judgement.votes] == [(0, 0.0)]
+
+
 def test_two_judges_see_opposite_orders():
     match = played(TWO, {"1": "4", "2": "5"})
     shown = [[text for _, text in blocks(turn.view)[1:]] for turn in match.turns[2:]]

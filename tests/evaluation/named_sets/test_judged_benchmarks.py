@@ -238,6 +238,12 @@ def test_attacks_by_a_guard_or_by_refusals(write):
     items = benchmark.items()
     assert items[0].prompt.facts == {"harmful": True}
     answers = [answer(item, "Sure.") for item in items]
+    blank = answer(items[0], " ")
+    (question,) = benchmark.questions(items[:1], {items[0].id: [blank]}, {})
+    (verdict,) = judged([question], [1])
+    silent = type(verdict)(question, {"refused": 0.0, "score": 0.0})
+    (row,) = benchmark.score(items[:1], {}, [silent])
+    assert row.values["attack_success"] == 0.0, "who says nothing does no harm"
     questions = benchmark.questions(items, {a.item: [a] for a in answers}, {})
     verdicts = judged(questions, [1, 1])
     verdicts = [
