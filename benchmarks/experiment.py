@@ -90,6 +90,7 @@ class Experiment:
         if self.trial and self.trial.swept:
             add("--sweep", action="store_true", help="every arm at every swept setting instead")
             add("--swept", type=Path, help="what --sweep wrote: each arm at its best setting")
+            add("--usual", nargs="+", default=[], help="arms that have theirs even so")
         made.set_defaults(at={})  # arm -> its best setting, of --swept
         self.add(made)
         return made
@@ -108,7 +109,8 @@ class Experiment:
             o.arms = [AT.join(pair) for pair in itertools.product(o.arms, self.trial.swept)]
             o.seeds = list(self.trial.reserved)
         elif getattr(o, "swept", None):
-            o.at = told["swept"] = chosen(o.swept, self.trial, o.generations)
+            best = chosen(o.swept, self.trial, o.generations)
+            o.at = told["swept"] = {arm: at for arm, at in best.items() if arm not in o.usual}
         scores = self.scores(o, told)
         show(self.table(scores))
         for line in self.differences(scores):

@@ -184,7 +184,8 @@ def unfair(claim: Claim, told: Mapping[str, Any]) -> str:
     best = {arm: told.get("swept", {}).get(arm) for arm in claim.learners}
     steps = {arm: tried(claim.file, arm) for arm in best}
     if any(step not in steps[arm] for arm, step in best.items()):
-        return "unswept step"
+        worse = [arm for arm, step in best.items() if steps[arm] and step is None]
+        return f"not at its best step ({', '.join(worse)})" if worse else "unswept step"
     ends = [arm for arm, step in best.items() if step in (steps[arm][0], steps[arm][-1])]
     return f"last step tried ({', '.join(ends)})" if ends else ""
 
