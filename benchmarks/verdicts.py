@@ -185,7 +185,7 @@ def unfair(claim: Claim, told: Mapping[str, Any]) -> str:
     steps = {arm: tried(claim.file, arm) for arm in best}
     if any(step not in steps[arm] for arm, step in best.items()):
         worse = [arm for arm, step in best.items() if steps[arm] and step is None]
-        return f"not at its best step ({', '.join(worse)})" if worse else "unswept step"
+        return f"worse step ({', '.join(worse)})" if worse else "unswept step"
     ends = [arm for arm, step in best.items() if step in (steps[arm][0], steps[arm][-1])]
     return f"last step tried ({', '.join(ends)})" if ends else ""
 

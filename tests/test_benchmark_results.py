@@ -535,14 +535,14 @@ def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
 @pytest.mark.parametrize(
     ("swept", "claim", "why"),
     [
-        ({"new": "2"}, {}, "not at its best step (old)"),
+        ({"new": "2"}, {}, "worse step (old)"),
         (SWEPT | {"old": "2.5"}, {}, "unswept step"),
-        ({}, {"claimed": "less"}, "not at its best step (new, old)"),
+        ({}, {"claimed": "less"}, "worse step (new, old)"),
         (SWEPT | {"old": "4"}, {}, "last step tried (old)"),
         (SWEPT | {"new": "1", "old": "4"}, {}, "last step tried (new, old)"),
         ({}, {"step": "the published one"}, ""),
         ({}, {"second": "=0.5"}, ""),
-        ({}, {"second": "=0.9"}, "not at its best step (new)"),
+        ({}, {"second": "=0.9"}, "worse step (new)"),
         (SWEPT, {"second": "=0.9"}, ""),
         ({}, {"second": "new:right"}, ""),
     ],
