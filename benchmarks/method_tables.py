@@ -227,6 +227,7 @@ TABLES = {
             "rlhf": "fixed prompts",
             "random augmentation": "random augmentation",
             "frozen adversary": "a frozen adversary",
+            "self play": "self-play, two seeds",
             "gpo": "`gpo`",
             "gpo no diversity": "… without pay for diversity",
         },
