@@ -2,7 +2,7 @@
 equilibrium.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import ClassVar, Literal
 
@@ -32,7 +32,7 @@ from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import Interval, win_rate
 from equipoise.payoffs.regret import deviation_gains, exploitability_gains, maximum_interval
 from equipoise.payoffs.table import PayoffTable, cross_play, cross_play_by_prompt, tally
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, Turn
 
 
 class HeldOut(Evaluation):
@@ -245,3 +245,11 @@ class HeldOut(Evaluation):
             },
             win_rate=Estimate.of(win_rate(*meetings(tested[chosen], tested[start]))),
         )
+
+
+def mean_of_answers(
+    answers: Mapping[str, Sequence[Turn]], value: Callable[[str], float]
+) -> Estimate:
+    """The mean `value` of the texts (prompt id -> answers), prompts counting as clusters."""
+    values = {prompt: [value(t.move.text) for t in turns] for prompt, turns in answers.items()}
+    return Estimate.of(mean_score(values))

@@ -40,7 +40,8 @@ class Reading:
 
     def vote(self, by: str, seat: str, other: str = "") -> Vote:
         """The vote of `by` on the answer of `seat`, or on it against that of `other`."""
-        return Vote(by, seat, self.value, other, self.reason, self.tokens, self.cost)
+        spent = (self.tokens, self.cost) if self.tokens else ()
+        return Vote(by, seat, self.value, other, self.reason, *spent)
 
 
 class QuestionSettings(Settings):
