@@ -40,8 +40,9 @@ class Reading:
 
     def vote(self, by: str, seat: str, other: str = "") -> Vote:
         """The vote of `by` on the answer of `seat`, or on it against that of `other`."""
-        spent = (self.tokens, self.cost) if self.tokens else ()
-        return Vote(by, seat, self.value, other, self.reason, *spent)
+        if not self.tokens:
+            return Vote(by, seat, self.value, other, self.reason)
+        return Vote(by, seat, self.value, other, self.reason, self.tokens, self.cost)
 
 
 class QuestionSettings(Settings):
