@@ -109,7 +109,7 @@ def gpo(results: Results) -> Row:
         ", ".join(f"{label} {gets[arm].text('%')}" for arm, label in ATTACKED.items()),
         "refused though harmless: "
         + ", ".join(f"{label} {refuses[arm]}" for arm, label in ATTACKED.items()),
-        "python -m benchmarks.trials gpo --swept benchmarks/results/trial_gpo_sweep.json",
+        "python -m benchmarks.trials gpo --swept trial_gpo_sweep.json",
         results["date"],
         ", ".join(
             f"{label} {percent(gets[arm].mean)} ({refuses[arm]})" for arm, label in ATTACKED.items()

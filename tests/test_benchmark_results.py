@@ -42,6 +42,7 @@ def test_what_raw_results_tell_is_the_means_of_their_items():
     assert not [why for file in verdicts.RESULTS.glob("*.json") if (why := verdicts.torn(file))]
 
 
+@pytest.mark.long
 def test_the_check_fails_where_a_page_says_another_word(monkeypatch, tmp_path, capsys):
     page = tmp_path / "sparta.md"
     text = (tables.CLAIMS / "sparta.md").read_text()

@@ -368,6 +368,7 @@ def test_without_a_trial_no_time_is_known():
     assert set(found.values()) == {None} and len(found) == 4
 
 
+@pytest.mark.long
 def test_what_saves_memory_is_what_the_player_reads():
     planned = api.plan("quickstart", {"policy.batch_size": 10_000_000})
     (cost,) = planned.costs
