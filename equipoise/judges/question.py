@@ -40,7 +40,7 @@ class Reading:
 
     def vote(self, by: str, seat: str, other: str = "") -> Vote:
         """The vote of `by` on the answer of `seat`, or on it against that of `other`."""
-        if not self.tokens:
+        if not (self.tokens or self.cost):
             return Vote(by, seat, self.value, other, self.reason)
         return Vote(by, seat, self.value, other, self.reason, self.tokens, self.cost)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
@@ -140,7 +139,8 @@ class Judged(QuestionSettings, Game):
         """
         pair, seed = self._order(prompt, turns, judged.seat)
         reading = read_move(judged.move, read_better, self.question.code(seed))
-        return pair, replace(reading, tokens=0, cost=0.0)  # the move's own, counted in play
+        # Tokens and cost are the move's, counted in play.
+        return pair, Reading(reading.value, reading.reason)
 
     def _order(
         self, prompt: Prompt, turns: Sequence[Turn], seat: str
