@@ -905,7 +905,7 @@ TRIAL_INSTRUCTIONS = Trial(
             "": [f"learner.learning_rate={mine}"],
             "grpo": [f"learner.learning_rate={grpo}"],
         }
-        for mine, grpo in (("2e-4", "1e-4"), ("5e-4", "3e-4"), ("1e-3", "1e-3"))
+        for mine, grpo in (("2e-4", "1e-4"), ("5e-4", "3e-4"), ("1e-3", "1e-3"), ("2e-3", "3e-3"))
     },
     reserved=(100,),
     column="welfare, greedy",

@@ -88,7 +88,9 @@ class Experiment:
         if not self.play:
             add("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of every arm")
         if self.trial and self.trial.swept:
+            swept = list(self.trial.swept)
             add("--sweep", action="store_true", help="every arm at every swept setting instead")
+            add("--only", nargs="+", default=swept, choices=swept, help="settings that it sweeps")
             add("--swept", type=Path, help="what --sweep wrote: each arm at its best setting")
             add("--usual", nargs="+", default=[], help="arms that have theirs even so")
         made.set_defaults(at={})  # arm -> its best setting, of --swept
@@ -106,7 +108,7 @@ class Experiment:
         decides = [*self.decides, *(["set"] if getattr(o, "set", None) else [])]
         told = {"generations": o.generations, **{name: plain(o, name) for name in decides}}
         if sweeping(o) and self.trial and self.trial.swept:
-            o.arms = [AT.join(pair) for pair in itertools.product(o.arms, self.trial.swept)]
+            o.arms = [AT.join(pair) for pair in itertools.product(o.arms, o.only)]
             o.seeds = list(self.trial.reserved)
         elif getattr(o, "swept", None):
             best = chosen(o.swept, self.trial, o.generations)

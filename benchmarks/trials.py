@@ -248,13 +248,29 @@ GTALIGN = Experiment(
         "--data", type=Path, default=Path("../shared/data/gtalign"), help="the tasks' folders"
     ),
 )
+
+
+def _sizes(prompts: int, generation: int) -> list[str]:
+    return [f"prompts.count={prompts}", f"prompts.per_generation={generation}"]
+
+
+PER_TOKEN = ["loss.length=mean", "learner.learning_rate=5e-4"]
 INSTRUCTIONS = replace(
     instructions.EXPERIMENT,
     name="trial_instructions",
     doc=__doc__,
     arms={
         "mnpo": [],
+        "mnpo, η .3": ["loss.eta=0.3"],
         "mnpo, η 1": ["loss.eta=1"],
+        "mnpo, η 3": ["loss.eta=3"],
+        "mnpo, start's share .25": ["loss.ratio=0.25"],
+        "mnpo, start's share .75": ["loss.ratio=0.75"],
+        "mnpo, eight samples": ["game.samples=8", *_sizes(110, 55)],
+        "mnpo, four rounds": ["generations=4", *_sizes(220, 55)],
+        # As the release and SimPO take an answer's log-probability, and SimPO's target and step
+        "mnpo, per token": [*PER_TOKEN, "loss.eta=1"],
+        "mnpo, per token, logistic": [*PER_TOKEN, "loss.distance=sigmoid", "loss.beta=2"],
         **{loss: [f"loss={loss}"] for loss in ("dpo", "ipo", "sppo", "inpo", "simpo")},
         "grpo": [],
     },
