@@ -104,7 +104,8 @@ def test_every_arm_of_the_instructions_trial_takes_each_swept_rate(label):
         config = recipe_loader.load(made.recipe_of(arm), made.overrides(arm, Path(), o))
         rates.append(config.learner_of("policy").learning_rate)
         assert config.judge.kind == "panel"
-        assert config.prompts.per_generation * config.generations == 220
+        samples = config.game.samples
+        assert config.prompts.per_generation * config.generations * samples == 880
         if config.loss is not None:
             assert config.loss.kind == arm.partition(",")[0]
     assert len(set(rates[:-1])) == 1 and rates[0] == float(label.removeprefix("rate "))
