@@ -132,6 +132,8 @@ class VerbGroup(TyperGroup):
         """Run the verb; a fault of the command line says what to write instead."""
         try:
             return super().invoke(ctx)
+        except typer.Abort as stop:  # Ctrl-C at a question, which typer tells as an error
+            raise KeyboardInterrupt from stop
         except typer.BadParameter as error:
             error.message = error.message.removeprefix("Value error, ")  # pydantic's
             raise

@@ -70,10 +70,7 @@ def ask_for_trust(folder: Path | str, trust: bool, directory: Path | None = None
     say(f"{folder} was not begun here by you. It", err=True)
     for note in effects.notes():
         say(f"  {note}", err=True)
-    try:
-        return typer.confirm("Do you trust it?", err=True)
-    except typer.Abort as stop:  # which typer tells as an error
-        raise KeyboardInterrupt from stop
+    return typer.confirm("Do you trust it?", err=True)
 
 
 class Run:

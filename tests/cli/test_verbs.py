@@ -6,9 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
+import typer
 from small import FINITE, settings
 
 from equipoise.errors import ModelError
@@ -295,6 +297,14 @@ def test_what_is_interrupted_is_stopped(command, monkeypatch, where):
 
     monkeypatch.setattr(cli if where == "app" else cli.VerbGroup, where, stop)
     done = command("recipes")
+    assert (done.code, done.err) == (130, "error: stopped\n")
+
+
+def test_ctrl_c_at_a_question_is_a_stop(command, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    asking = sys.modules[typer.prompt.__module__]  # typer's own, or click in older versions
+    monkeypatch.setattr(asking, "visible_prompt_func", Mock(side_effect=KeyboardInterrupt))
+    done = command("init", "mine.yaml")
     assert (done.code, done.err) == (130, "error: stopped\n")
 
 
