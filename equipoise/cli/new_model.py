@@ -130,6 +130,8 @@ def sft(
             overwrite=overwrite,
             monitor=display,
         )
+    if cut := tuned.metrics["cut_rows"]:
+        say(f"{cut} of {tuned.examples} rows were cut to fit; raise --max-length", err=True)
     if json:
         show({"model": str(out), **tuned.metrics, "examples": tuned.examples})
     else:

@@ -65,8 +65,8 @@ def train_sft(
     """Fine-tune a model on (chat, answer) examples and write it into `out`.
 
     `model_folder` may be a hub id; `max_length` is in tokens; `scratch` keeps checkpoints through a
-    crash. Returns the last line of metrics. Raises NoSignal, ModelError, DataError, DiskFull,
-    EquipoiseError.
+    crash. Returns the last line of metrics, with the number of rows that were cut to fit
+    (`cut_rows`). Raises NoSignal, ModelError, DataError, DiskFull, EquipoiseError.
     """
     settings = settings or SFT.model_validate({})
     if settings.launch is not None:
@@ -93,9 +93,15 @@ def train_sft(
             game=Answers.model_validate({}),
             log=log,
         )
-        return fine_tune(
-            settings, batch, lambda encoding: answer_rows(examples, encoding), AnswerObjective()
-        )
+        cut = 0
+
+        def rows(encoding: Encoding) -> list[Row]:
+            nonlocal cut
+            made = answer_rows(examples, encoding)
+            cut = sum(row.answers.answers[0][-1] not in encoding.stop_ids for row in made)
+            return made
+
+        return {**fine_tune(settings, batch, rows, AnswerObjective()), "cut_rows": cut}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.adapters import Lora
+from equipoise.models.encoding import Encoding
 from equipoise.models.loading import load_tokenizer
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
@@ -67,6 +68,16 @@ def test_the_loss_is_of_the_answers_tokens_alone(model_folder, tmp_path):
     told = train_sft(model_folder("llama"), EXAMPLES, tmp_path, settings(epochs=1, batch_size=6))
     total, tokens = (sum(column) for column in zip(*before, strict=True))
     assert told["loss"] == pytest.approx(-total / tokens, rel=1e-4)
+    assert told["cut_rows"] == 0
+
+
+def test_rows_that_do_not_fit_are_counted(model_folder, tmp_path):
+    folder = model_folder("llama")
+    encoding = Encoding(load_tokenizer(folder), 512)
+    fits = max(len(encoding.join(*example)[0]) for example in EXAMPLES)
+    examples = [*EXAMPLES, (EXAMPLES[0][0], "It is one, and one more than that.")]
+    few = settings(epochs=1, batch_size=7)
+    assert train_sft(folder, examples, tmp_path, few, max_length=fits)["cut_rows"] == 1
 
 
 def test_no_example_is_no_training(model_folder, tmp_path):
