@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import Field
 
 from equipoise.component import nearest
@@ -141,14 +142,18 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
         raise DataError(
             f"{file}: unknown suffix '{file.suffix}'; {advice}known: {', '.join(readers)}"
         )
-    empty = True
+    where = ""
     try:
         for where, row in reader(file):
-            empty = False
+            if "json" in file.suffix.lower():
+                msgspec.json.encode(row)
             yield where, row
     except OSError as error:
         raise DataError(f"{file}: cannot be read: {error.strerror or error}") from error
-    if empty:
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):x}"
+        raise DataError(f"{where}: holds half a character ({half}); mend or drop it") from error
+    if not where:
         raise DataError(f"{file}: is empty; it must hold at least one row")
 
 
@@ -298,3 +303,6 @@ def _parse(text: str, file: Path, line: int) -> Any:
         elif file.suffix != ".json" and text.strip() in ("[", "{", "[{"):
             hint = "; is the file one JSON value? Then name it .json"
         raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}{hint}") from error
+    except (RecursionError, ValueError) as error:
+        why = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise DataError(f"{file}:{line}: {why.partition(';')[0]}") from error

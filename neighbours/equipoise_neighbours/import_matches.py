@@ -169,10 +169,7 @@ def _rows(files: Sequence[Path], folders: bool) -> Rows:
             raise DataError(
                 f"{file}: must be a {'folder that `export` wrote' if folders else 'file'}"
             )
-        try:
-            yield from _exported(file) if folders else read(file)
-        except RecursionError as error:
-            raise DataError(f"{file}: a row is nested too deeply") from error
+        yield from _exported(file) if folders else read(file)
 
 
 def _records(source: str, rows: Rows) -> Iterator[Record]:

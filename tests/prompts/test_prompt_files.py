@@ -298,3 +298,19 @@ def test_a_chat_that_was_written_into_a_cell_is_not_asked_as_it_stands(tmp_path,
     pandas.DataFrame({"prompt": [cell]}).to_csv(tmp_path / "chats.csv", index=False)
     with pytest.raises(DataError, match=r"messages written as a text.* \.jsonl"):
         Files(path="chats.csv").load(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (r'"sad \ud83d"', r"half a character \(\\ud83d\)"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ("1" * 5_000, "4300 digits"),
+    ],
+)
+def test_json_that_no_ledger_can_hold_is_one_message(tmp_path, suffix, value, words):
+    for row in (f'{{"prompt": {value}}}', f'{{"prompt": "Why?", "answer": {value}}}'):
+        (tmp_path / f"rows{suffix}").write_text(f"[{row}]" if suffix == ".json" else row)
+        with pytest.raises(DataError, match=rf"rows{suffix}:.*{words}"):
+            Files(path=f"rows{suffix}").load(tmp_path)

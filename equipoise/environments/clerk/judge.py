@@ -20,10 +20,7 @@ class ClerkJudge(Pointwise):
 
     kind: Literal["clerk"] = "clerk"
     known_utilities: ClassVar = ("score", "declined", "asked", "answered")
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        return 0.0, 1.0
+    bounds: ClassVar = (0.0, 1.0)
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         reason = self.why_unjudgeable(prompt)
@@ -52,10 +49,7 @@ class ClerkGuard(Pointwise):
 
     kind: Literal["clerk_guard"] = "clerk_guard"
     known_utilities: ClassVar = ("score", "p_safe", "p_unsafe", "unsafe", "declined")
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        return 0.0, 1.0
+    bounds: ClassVar = (0.0, 1.0)
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         if not prompt.messages:
@@ -82,10 +76,7 @@ class ClerkAssistanceJudge(Pointwise):
     """
 
     kind: Literal["clerk_assistance"] = "clerk_assistance"
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        return 0.0, 1.0
+    bounds: ClassVar = (0.0, 1.0)
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         try:
