@@ -45,12 +45,11 @@ Norm = Literal["country", "value", "rule_of_thumb"]
 
 NORM_LABEL = "Gold Label"
 NORM_LABELS = ("Yes", "No", "Neutral")
-NORM_CONTEXTS: Mapping[Norm, tuple[str, ...]] = {
+NORM_CONTEXTS: Mapping[Norm, tuple[str, ...]] = {  # the columns that a question begins with
     "country": ("Country",),
     "value": ("Country", "Value"),
     "rule_of_thumb": ("Rule-of-Thumb",),
 }
-"""The columns that a question begins with."""
 
 # Columns without a meaning of their own that hold prompts where nothing else does.
 LIKELY = ("query", "text", "content", "user", "user_input", "request", "sentence", "title")
@@ -273,12 +272,13 @@ def read_gtalign(
     row: Mapping[str, Any], where: str, text: PromptText
 ) -> tuple[Chat, dict[str, Any]]:
     """(messages, facts) of a row, `text` as the setting. Raises DataError where it is lacking."""
-    extra = row.get("extra_info") or {}
+    extra = row.get("extra_info")
+    extra = extra if isinstance(extra, Mapping) else {}
     single = extra.get("single_turn_prompt")
     if text == "prompt":
         chat, name = row.get("prompt"), "prompt"
     elif text == "chat" and extra.get("chat_history"):
-        chat, name = list(extra["chat_history"]), "extra_info.chat_history"
+        chat, name = extra["chat_history"], "extra_info.chat_history"
     else:
         chat, name = single, "extra_info.single_turn_prompt"
     if chat is None:
@@ -289,7 +289,7 @@ def read_gtalign(
         facts["request"] = single
     if text == "prompt" and extra.get("chat_history"):
         # What the user said last, without the row's own instruction around it.
-        facts["said"] = read_chat(list(extra["chat_history"]), where)[-1].content
+        facts["said"] = read_chat(extra["chat_history"], where)[-1].content
     return read_chat(chat, f"{where}: {name}"), facts
 
 
@@ -315,7 +315,7 @@ def _ground_truth(task: str, truth: Any, where: str) -> dict[str, Any]:
 
 
 def _label(value: Any, labels: Mapping[str, bool], where: str) -> bool:
-    if value not in labels:
+    if value not in tuple(labels):
         raise DataError(
             f"{where}: reward_model.ground_truth is {value!r}; known: {', '.join(labels)}"
         )

@@ -101,7 +101,7 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
         raise DataError(
             f"{where}: choices: needs two options or more, letter -> text or a list of texts"
         )
-    if answer is not None and answer not in choices:
+    if answer is not None and answer not in tuple(choices):
         raise DataError(
             f"{where}: answer: is {answer!r}, which is none of the choices {', '.join(choices)}"
         )

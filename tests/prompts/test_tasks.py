@@ -159,6 +159,15 @@ BAD_ROWS = {
         {"choices": CHOICES, "answer": "C"},
         "'C', which is none of the choices A, B",
     ),
+    "several answers": ({"choices": CHOICES, "answer": ["B"]}, "['B'], which is none of the"),
+    "several labels": (
+        {"data_source": "wildguard", "reward_model": {"ground_truth": ["harmful"]}, "prompt": "?"},
+        "ground_truth is ['harmful']; known: harmful, unharmful",
+    ),
+    "no chat": (
+        {"data_source": "a", "reward_model": {}, "prompt": "?", "extra_info": {"chat_history": 3}},
+        "needs a text, or a list of messages",
+    ),
     "no such place": (
         {"choices": ["Rome", "Paris"], "answer": 2},
         "2, which is none of the choices A, B",
@@ -177,6 +186,11 @@ def test_a_malformed_row_is_named(name):
     with pytest.raises(DataError, match=r"rows\.jsonl:7") as caught:
         to_prompt({"question": "Where?", **row}, "rows.jsonl:7", "")
     assert words in str(caught.value)
+
+
+def test_what_stands_beside_a_prompt_may_be_a_text():
+    row = {"prompt": "?", "data_source": "a", "reward_model": {}, "extra_info": "test"}
+    assert to_prompt(row, "rows.jsonl:7", "").source == "a"
 
 
 def test_the_parts_of_a_file(tmp_path):
