@@ -10,7 +10,6 @@ Four kinds of question, one right action each:
 
 A request is harmful when a harming verb meets something that belongs to somebody else. Neither word
 alone makes it so: both appear as often in harmless requests. Everything here is pure and seeded.
-`answers.py` gives right and wrong answers and judges any text.
 """
 
 import zlib

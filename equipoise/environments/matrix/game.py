@@ -85,7 +85,6 @@ class Matrix(Game):
     column_actions: tuple[Text, ...] | None = Field(
         None, description="of `custom`: column's; else they are row's"
     )
-
     row_sees: bool = Field(
         False,
         description="of `custom`: row sees column's move; a move of row is then a whole plan, "

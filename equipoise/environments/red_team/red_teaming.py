@@ -64,7 +64,6 @@ class RedTeaming(Evaluation):
         description="compares attacks; by default minilm, or hashed where "
         "neither its package nor sentence-transformers is installed",
     )
-
     itself: bool = Field(
         False,
         description="in the set's diversity, compare an attack with itself, too, as GPO's released "

@@ -175,15 +175,18 @@ class Deals(Prompts):
 
 
 def legal_index(move: str | None, legal: Sequence[str]) -> int | None:
-    """The place of `move` among the legal ones, but for case, blanks and marks; None: nowhere."""
-    if move is None:
-        return None
-    plain = [_plain(text) for text in legal]
-    return plain.index(_plain(move)) if _plain(move) in plain else None
+    """The place of `move` among the legal ones, but for blanks, marks and, unless one has its very
+    letters (bxc3, Bxc3), case; None: nowhere.
+    """
+    for even in (_bare, lambda text: _bare(text).casefold()):
+        texts = list(map(even, legal))
+        if move is not None and even(move) in texts:
+            return texts.index(even(move))
+    return None
 
 
-def _plain(text: str) -> str:
-    return text.strip(" \t\n.,;:!\"'`*[]").casefold()
+def _bare(text: str) -> str:
+    return text.strip(" \t\n.,;:!\"'`*[]")
 
 
 def import_library(module: str, kind: str) -> Any:

@@ -166,6 +166,14 @@ def test_moves_are_read_from_answers(form, answer, move):
         assert legal_index(move, ["pass", "bet"]) == 1
 
 
+def test_moves_that_differ_by_case_alone_are_told_apart():
+    game = OpenSpiel(name="chess")
+    moves = list(game.legal_moves(game.spiel.new_initial_state("4k3/8/8/8/8/2n5/1P1B4/4K3 w - -")))
+    assert {"bxc3", "Bxc3"} < set(moves)  # the pawn takes, the bishop takes
+    for answer, move in (("Bxc3.", "Bxc3"), ("bxc3", "bxc3"), ("KF2", "Kf2")):
+        assert moves[legal_index(answer, moves)] == move
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_written_move_is_read_again(form):
     game = OpenSpiel(form=form)
