@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -145,6 +145,7 @@ class FollowsInstructions(Pointwise):
     """
 
     kind: Literal["instructions"] = "instructions"
+    bounds: ClassVar = (0.0, 1.0)
     reading: Literal["strict", "loose"] = Field(
         "strict", description="loose: `score` forgives an extra first or last line"
     )
@@ -172,10 +173,6 @@ class FollowsInstructions(Pointwise):
         chosen = share if self.level == "instruction" else every
         name = self.reading if self.level == "instruction" else f"all_{self.reading}"
         return {"score": chosen[name], **share, **every}
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        return 0.0, 1.0
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
         if not prompt.facts.get("instruction_id_list"):

@@ -107,6 +107,8 @@ class OpenSpiel(TextGame):
             )
         kind = known[self.short_name]
         settings = list(kind.parameter_specification)
+        if self.parameters and "(" in self.name:
+            raise ConfigError(f"game.parameters: write them into game.name: {self.name}")
         for key in self.parameters:
             if key not in settings:
                 hint = nearest(key, settings) if settings else "it has none"

@@ -190,6 +190,10 @@ def test_a_written_move_is_read_again(form):
         ({"name": "kuhn"}, "did you mean 'kuhn_poker'?"),
         ({"players": 11}, "by 2 to 10, not by 11"),
         ({"name": "tic_tac_toe", "players": 3}, "played by 2, not by 3"),
+        (
+            {"name": "kuhn_poker(players=2)", "parameters": {"players": 3}},
+            "game.parameters: write them into game.name",
+        ),
         ({"parameters": {"plyers": 3}}, "no setting 'plyers'; did you mean 'players'?"),
         ({"name": "nfg_game"}, "nfg_game"),
         ({"name": "mfg_garnet", "players": 1}, "no game of single players"),
