@@ -94,7 +94,8 @@ class Matrix(Game):
     @model_validator(mode="after")
     def _well_formed(self) -> Self:
         for key, name in READ_BY.items():
-            if getattr(self, key) not in (None, False) and self.name != name:
+            value = getattr(self, key)
+            if value is not None and value is not False and self.name != name:
                 raise ValueError(f"{key} is not read by name: {self.name}, only by {name}")
         if self.size is not None and self.size % 2 == 0:
             raise ValueError(
@@ -109,12 +110,12 @@ class Matrix(Game):
             raise ValueError(
                 "name: custom needs payoffs (a list of rows) and row_actions (their names)"
             )
-        column_actions = self.column_actions or self.row_actions
+        column_actions = self.row_actions if self.column_actions is None else self.column_actions
         _check_names("row_actions", self.row_actions)
         _check_names("column_actions", column_actions)
         shape = len(self.row_actions), len(column_actions)
         _check_rows("payoffs", self.payoffs, shape)
-        if self.column_payoffs:
+        if self.column_payoffs is not None:
             _check_rows("column_payoffs", self.column_payoffs, shape)
         plans = len(self.row_actions) ** len(column_actions)
         if self.row_sees and plans > MOST_PLANS:

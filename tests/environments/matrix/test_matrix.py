@@ -109,6 +109,15 @@ def test_illegal_moves_are_named(moves, message):
         ({"name": "cyclic", "size": 4}, "size must be odd"),
         ({"name": "cyclic", "size": 1}, "greater than or equal to 3"),
         ({"size": 5}, "size .*name: rock_paper_scissors"),
+        ({"seed": 0}, "seed .*name: rock_paper_scissors, only by cyclic"),
+        (
+            {"name": "custom", "payoffs": [[0]], "column_payoffs": [], "row_actions": ["a"]},
+            "column_payoffs has 0 rows for 1",
+        ),
+        (
+            {"name": "custom", "payoffs": [[0]], "row_actions": ["a"], "column_actions": []},
+            "column_actions must be .* at least one",
+        ),
         ({"payoffs": [[0]]}, "payoffs .*name: rock_paper_scissors.*custom"),
         ({"name": "custom"}, "needs payoffs"),
         ({"name": "custom", "payoffs": [[0]]}, "needs payoffs .* and row_actions"),
