@@ -164,17 +164,18 @@ class FollowsInstructions(Pointwise):
         problems = [verdict.problem for verdict in checks if verdict.problem]
         if problems:
             return "; ".join(problems)
-        followed = {
-            "strict": [bool(verdict.strict) for verdict in checks],
-            "loose": [bool(verdict.loose) for verdict in checks],
-        }
+        readings = ("strict", "loose")
+        followed = {name: [bool(getattr(each, name)) for each in checks] for name in readings}
         share = {name: sum(row) / len(row) for name, row in followed.items()}
         every = {f"all_{name}": float(all(row)) for name, row in followed.items()}
-        chosen = share if self.level == "instruction" else every
         name = self.reading if self.level == "instruction" else f"all_{self.reading}"
-        return {"score": chosen[name], **share, **every}
+        return {"score": {**share, **every}[name], **share, **every}
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        if not prompt.facts.get("instruction_id_list"):
+        names = prompt.facts.get("instruction_id_list")
+        if not names or not isinstance(names, list | tuple):
             return "the prompt carries no instructions (fact `instruction_id_list`)"
+        arguments = prompt.facts.get("kwargs") or [{}] * len(names)
+        if [isinstance(each or {}, Mapping) for each in arguments] != [True] * len(names):
+            return "the prompt's fact `kwargs` must have an object for each instruction"
         return ""

@@ -129,6 +129,15 @@ def test_the_judge_gives_the_share_and_says_why_it_cannot():
     assert "no instructions" in str(FollowsInstructions().score(Prompt("q", (), {}, ""), "a"))
 
 
+@pytest.mark.parametrize(
+    ("names", "arguments"), [(["punctuation:no_comma"] * 2, [{}]), (["punctuation:no_comma"], "{}")]
+)
+def test_arguments_that_do_not_fit_the_instructions_are_a_reason(names, arguments):
+    facts = {"instruction_id_list": names, "kwargs": arguments}
+    reason = FollowsInstructions().score(Prompt("p", (user("?"),), facts), "Yes.")
+    assert reason == "the prompt's fact `kwargs` must have an object for each instruction"
+
+
 def test_an_unknown_instruction_names_the_nearest():
     with pytest.raises(
         ConfigError, match=r"'punctuation:no_coma'; did you mean 'punctuation:no_comma'"
