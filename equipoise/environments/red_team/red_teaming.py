@@ -95,7 +95,7 @@ class RedTeaming(Evaluation):
     def _planned_meetings(
         self, run_plan: EvaluationPlan, prompts: int
     ) -> dict[tuple[str, str], int]:
-        most = min(self.crossplay, prompts)
+        most, strangers = min(self.crossplay, prompts), self._transfer_players(run_plan.others)
         meetings: dict[tuple[str, str], int] = {}
         adversaries: dict[PlayerId, None] = {}
         defenders: dict[PlayerId, None] = {}
@@ -109,8 +109,8 @@ class RedTeaming(Evaluation):
                 for a in adversaries:
                     for d in defenders:
                         meetings.setdefault((str(a), str(d)), most)
-            for name in self.transfer:
-                meetings[str(adversary), f"{name}@0"] = most or prompts
+            for stranger in strangers:
+                meetings[str(adversary), str(stranger)] = most or prompts
             meetings[str(adversary), str(defender)] = prompts
         return meetings
 
@@ -207,12 +207,12 @@ class RedTeaming(Evaluation):
             )
         transfer = {
             player.name: _success(matches.attacks(adversary, player, self.crossplay or None))
-            for player in self._transfer_players(matches.arena)
+            for player in self._transfer_players(matches.arena.others())
         }
         return replace(measures, transfer=transfer)
 
-    def _transfer_players(self, arena: Arena) -> list[PlayerId]:
-        by_name = {player.name: player for player in arena.others()}
+    def _transfer_players(self, others: Sequence[PlayerId]) -> list[PlayerId]:
+        by_name = {player.name: player for player in others}
         for name in self.transfer:
             if name not in by_name:
                 raise ConfigError(

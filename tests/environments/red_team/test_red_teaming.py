@@ -9,6 +9,7 @@ from equipoise.environments.red_team.game import RedTeam, has_attack
 from equipoise.environments.red_team.red_teaming import RedTeaming
 from equipoise.environments.red_team.report_sections import cross_play_section
 from equipoise.errors import ConfigError
+from equipoise.evaluation.base import EvaluationPlan
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
 from equipoise.types import Judgement, Match, PlayerId, Prompt, user
@@ -116,3 +117,15 @@ def test_transfer_attacks_players_that_do_not_learn(crossplay, count):
     assert measured.transfer["guest"].n == count
     with pytest.raises(ConfigError, match="player 'nobody'"):
         RedTeaming(transfer=("nobody",)).measure(arena(in_turn), 0)
+
+
+@pytest.mark.parametrize("name", ["guest", "nobody"])
+def test_an_unknown_player_to_transfer_to_is_said_before_the_run(name):
+    roles = {"adversary": "adversary", "defender": "defender"}
+    rosters = [[PlayerId(role) for role in roles]]
+    plan = EvaluationPlan(RedTeam(), rosters, [PlayerId("guest")], roles, [], [], lambda _: GUARD)
+    if name == "guest":
+        RedTeaming(transfer=(name,)).planned(plan)
+        return
+    with pytest.raises(ConfigError, match="there is no player 'nobody'"):
+        RedTeaming(transfer=(name,)).planned(plan)
