@@ -37,13 +37,15 @@ WINS = {"model_a": (1.0, 0.0), "model_b": (0.0, 1.0), **dict.fromkeys(("tie", *B
 
 class Record(NamedTuple):
     """A match as another program recorded it. `players`: seat -> its player's name there; `judged`:
-    judge -> its scores of the seats, or the reason why there are none.
+    judge -> its scores of the seats, or the reason why there are none; `dealt`: what tells its
+    prompt from others that say the same, or say nothing.
     """
 
     game: str
     players: Mapping[str, str]
     turns: Sequence[Turn]
     judged: Mapping[str, Scores | str]
+    dealt: str = ""
 
 
 Rows = Iterator[tuple[str, Any]]
@@ -116,7 +118,7 @@ def _write(
     prompts: dict[str, Prompt] = {}
     for number, record in enumerate(records):
         first = record.turns[0].view.messages if record.turns else ()
-        identity = record_id("imported", source, record.game, to_json(first))
+        identity = record_id("imported", source, record.game, to_json(first), record.dealt)
         prompts[identity] = Prompt(identity, first, {}, source)
         seats = {seat: PlayerId(names[name]) for seat, name in record.players.items()}
         own = record_id("imported", source, number, identity)
@@ -233,7 +235,7 @@ def _scores(values: Mapping[str, float], reason: str) -> Scores | str:
 
 def _lmarena(rows: Iterable[Any]) -> Iterator[Record]:
     """Two models' answers and a person's vote a row."""
-    for row in rows:
+    for number, row in enumerate(rows):
         turns = []
         for seat, side in (("1", "a"), ("2", "b")):
             chat = tuple(map(_message, row.get(f"conversation_{side}") or ()))
@@ -249,12 +251,13 @@ def _lmarena(rows: Iterable[Any]) -> Iterator[Record]:
         won = zip("12", WINS.get(winner or "", ()), strict=False)
         scores: Scores = {seat: {"score": value, **bad} for seat, value in won}
         players = {"1": row["model_a"], "2": row["model_b"]}
-        yield Record("arena", players, turns, {"lmarena": scores or "no vote is recorded"})
+        judged: dict[str, Scores | str] = {"lmarena": scores or "no vote is recorded"}
+        yield Record("arena", players, turns, judged, "" if turns else str(number))
 
 
 def _textarena(rows: Iterable[Any]) -> Iterator[Record]:
     """A game a row: who played, what `env.close()` returned, and each step where it was kept."""
-    for row in rows:
+    for number, row in enumerate(rows):
         turns = [
             Turn(
                 f"player {step['player_id']}",
@@ -266,7 +269,7 @@ def _textarena(rows: Iterable[Any]) -> Iterator[Record]:
         seats = {f"player {seat}": name for seat, name in row["agents"].items()}
         rewards = {f"player {seat}": value for seat, value in (row["rewards"] or {}).items()}
         scores = _scores(rewards, "no rewards are recorded")
-        yield Record(row["env_id"], seats, turns, {"textarena": scores})
+        yield Record(row["env_id"], seats, turns, {"textarena": scores}, str(number))
 
 
 def _verifiers(rows: Iterable[Any]) -> Iterator[Record]:
@@ -278,16 +281,17 @@ def _verifiers(rows: Iterable[Any]) -> Iterator[Record]:
         if len(set(names)) < len(names):
             raise ValueError("an agent has several traces; one a seat is read")
         if len(traces) > 1:
-            yield _episode(game, dict(zip(names, traces, strict=True)), _fault_of(row))
+            seated = dict(zip(names, traces, strict=True))
+            yield _episode(game, seated, _fault_of(row), row["task"]["hash"])
         for trace in traces if len(traces) == 1 else ():
             of_task = alone.setdefault((game, row["task"]["hash"]), {})
             model = trace["agent"]["config"]["model"]
             of_task.setdefault(model, []).append({**trace, "fault": _fault_of(row)})
-    for (game, _), by_model in alone.items():
+    for (game, task), by_model in alone.items():
         for each in zip_longest(*by_model.values()):
             seated = {str(i): trace for i, trace in enumerate(filter(None, each), 1)}
             faults = (trace["fault"] for trace in seated.values())
-            yield _episode(game, seated, next(filter(None, faults), ""))
+            yield _episode(game, seated, next(filter(None, faults), ""), task)
 
 
 def _fault_of(row: Mapping[str, Any]) -> str:
@@ -299,7 +303,7 @@ def _fault_of(row: Mapping[str, Any]) -> str:
     return "" if row["ok"] else ": ".join(["the episode failed", *errors[:1]])
 
 
-def _episode(game: str, traces: Mapping[str, Any], fault: str) -> Record:
+def _episode(game: str, traces: Mapping[str, Any], fault: str, task: str) -> Record:
     """One match of the traces, by seat; the reward is the weighted sum, as in verifiers."""
     turns, scores = [], {}
     for seat, trace in traces.items():
@@ -317,9 +321,8 @@ def _episode(game: str, traces: Mapping[str, Any], fault: str) -> Record:
         if rewards and not fault:
             scores[seat] = sum(float(each["score"]) * each.get("weight", 1.0) for each in rewards)
     players = {seat: trace["agent"]["config"]["model"] for seat, trace in traces.items()}
-    return Record(
-        game, players, turns, {"verifiers": _scores(scores, fault or "no reward is recorded")}
-    )
+    judged = {"verifiers": _scores(scores, fault or "no reward is recorded")}
+    return Record(game, players, turns, judged, task)
 
 
 def _exported(folder: Path) -> Rows:
@@ -350,7 +353,7 @@ def _equipoise(rows: Iterable[Any]) -> Iterator[Record]:
             elif not isinstance(scores := judged.setdefault(each["judge"], {}), str):
                 scores.setdefault(each["seat"], {})[each["utility"]] = each["value"]
         seats = msgspec.json.decode(row["seats"], type=dict[str, str])
-        yield Record(row["game"], seats, turns, judged)
+        yield Record(row["game"], seats, turns, judged, str(row.get("prompt")))
 
 
 SOURCES: Mapping[str, Callable[[Iterable[Any]], Iterator[Record]]] = {

@@ -109,6 +109,19 @@ def test_without_a_vote_a_battle_is_unjudged_and_without_a_chat_it_counts(tmp_pa
     assert rating.name == "b"
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["lmarena", "textarena"])
+def test_matches_without_a_chat_are_matches_of_their_own(tmp_path, source):
+    rows = [
+        {"model_a": "a", "model_b": "b", "winner": "model_a"},
+        {"env_id": "e", "agents": {"0": "a", "1": "b"}, "rewards": {"0": 1, "1": -1}},
+    ]
+    row = rows[source == "textarena"]
+    record_matches([write(tmp_path / "rows.jsonl", [row] * 3)], source, tmp_path / "run")
+    table = equipoise.open_run(tmp_path / "run").rerate().table
+    assert table.clusters_NN[0, 1] == 3  # of one, there would be no interval
+
+
 ALONE = {"agent": {"name": "a", "config": {"model": "m"}}, "nodes": [], "rewards": {}}
 EPISODE = {"env": {"id": "e"}, "task": {"hash": "t"}, "ok": True}
 
