@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import chain, count, islice, zip_longest
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,10 +153,12 @@ def _names(records: Sequence[Record]) -> dict[str, str]:
         raise DataError(f"the files name {len(models)} players; 2 to {MOST_PLAYERS} can be rated")
     names: dict[str, str] = {}
     for model in models:
-        plain = re.sub(r"\W+", "_", model).strip("_") or "player"
+        kept = "".join(c if f"m{c}".isidentifier() else " " for c in model)
+        plain = re.sub(r"\W+", "_", kept).strip("_") or "player"
         plain = plain if plain.isidentifier() else f"m_{plain}"
-        taken = sum(name == plain or name.startswith(f"{plain}__") for name in names.values())
-        names[model] = f"{plain}__{taken + 1}" if taken else plain
+        numbered = (f"{plain}__{n}" for n in count(2))
+        taken = set(names.values())
+        names[model] = next(name for name in chain([plain], numbered) if name not in taken)
     return names
 
 

@@ -195,14 +195,20 @@ def test_a_run_is_replaced_only_where_the_user_says_so(tmp_path):
     assert record_matches([file], "lmarena", tmp_path / "run", 1, overwrite=True)["matches"] == 1
 
 
-def test_two_names_that_differ_by_signs_alone_stay_two_players(tmp_path):
-    file = write(tmp_path / "rows.jsonl", [battle("a-1", "a.1", "tie")])
-    record_matches([file], "lmarena", tmp_path / "run")
+@pytest.mark.parametrize(
+    "models",
+    [
+        {"a_1": "a-1", "a_1__2": "a.1"},
+        {"x": "x", "x__3": "x__3", "x__2": "x~"},  # a name that a number would have made
+        {"模型": "模型²", "player": "½"},  # letters of Unicode that no identifier has
+    ],
+)
+def test_models_of_any_names_stay_players_of_their_own(tmp_path, models):
+    first, *others = models.values()
+    rows = [battle(first, other, "tie") for other in others]
+    record_matches([write(tmp_path / "rows.jsonl", rows)], "lmarena", tmp_path / "run")
     players = equipoise.open_run(tmp_path / "run").config.players
-    assert {name: player.model for name, player in players.items()} == {
-        "a_1": "a-1",
-        "a_1__2": "a.1",
-    }
+    assert {name: player.model for name, player in players.items()} == models
 
 
 @pytest.mark.long
