@@ -222,7 +222,8 @@ def _are_rows(rows: Any) -> bool:
 
 def _lines(file: Path) -> Iterator[tuple[str, Any]]:
     """A prompt a line; blank lines are counted as empty prompts."""
-    for number, line in enumerate(_decode(file.read_bytes(), str(file)).splitlines(), 1):
+    text = _decode(file.read_bytes(), str(file))
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
         yield f"{file}:{number}", line.strip()
 
 

@@ -39,6 +39,14 @@ def write(folder: Path, *rows) -> Path:
     return path
 
 
+def test_a_line_ends_at_no_mark_within_a_text(tmp_path):
+    row = episode("a", trace(1.0, errors=["one\u2028two\x85three\x0cfour"]))
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(json.dumps(row, ensure_ascii=False).encode() + b"\r\n \n")
+    [(result, _)] = read_scores(path, "verifiers")
+    assert result.answers == 1
+
+
 def test_items_are_tasks_and_their_episodes_samples(tmp_path):
     rows = [
         episode("a", trace(1.0, length=3.0)),

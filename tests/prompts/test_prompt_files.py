@@ -314,3 +314,10 @@ def test_json_that_no_ledger_can_hold_is_one_message(tmp_path, suffix, value, wo
         (tmp_path / f"rows{suffix}").write_text(f"[{row}]" if suffix == ".json" else row)
         with pytest.raises(DataError, match=rf"rows{suffix}:.*{words}"):
             Files(path=f"rows{suffix}").load(tmp_path)
+
+
+def test_a_prompt_of_a_text_file_ends_with_its_line_alone(tmp_path):
+    (tmp_path / "a.txt").write_bytes("one\u2028two\x0c\x85!\r\nthree\rfour".encode())
+    prompts = Files(path="a.txt").load(tmp_path).training
+    texts = [prompt.messages[0].content for prompt in prompts]
+    assert texts == ["one\u2028two\x0c\x85!", "three", "four"]

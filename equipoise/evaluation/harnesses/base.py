@@ -57,8 +57,8 @@ def read_json(path: Path, kind: type[T], what: str) -> T:
 
 def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
     """One record of type `kind` a line of JSON. Raises DataError that names the line."""
-    lines = enumerate(read_text(path).splitlines(), 1)
-    rows = [decode(line, kind, what, f"{path}:{number}") for number, line in lines if line]
+    lines = [line.strip() for line in read_text(path).split("\n")]  # no other mark ends one
+    rows = [decode(line, kind, what, f"{path}:{n}") for n, line in enumerate(lines, 1) if line]
     if not rows:
         raise DataError(f"{path}: is empty; {what} was expected")
     return rows
