@@ -70,7 +70,7 @@ class Template:
             if packaged.is_file():
                 return packaged.read_text(encoding="utf-8")
         try:
-            return Path(self.name).read_text(encoding="utf-8")
+            return Path(self.name).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise DataError(

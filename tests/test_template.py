@@ -28,6 +28,7 @@ def test_placeholders_are_filled_and_never_read(template):
     assert made.uses == {"name", "count"}
     assert made.render(name="{{ count }}", count=1) == "Of {{ count }}:\n{{ count }}"
     assert made.render(name="a", count=0) == "a"
+    assert template("A {{ name }}".encode("utf-8-sig")).render(name="b") == "A b"
 
 
 @pytest.mark.parametrize(

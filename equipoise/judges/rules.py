@@ -180,9 +180,10 @@ class Refusal(Pointwise):
         packaged = resources.files("equipoise.judges") / "texts" / "refusals.txt"
         source = self.path or packaged
         try:
-            lines = source.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise DataError(f"judge.path: {source}: cannot be read: {error.strerror}") from error
+            lines = source.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise DataError(f"judge.path: {source}: cannot be read: {why}") from error
         phrases = [" ".join(line.casefold().split()) for line in lines]
         patterns = [
             _phrase_pattern(phrase) for phrase in phrases if phrase and not phrase.startswith("#")

@@ -273,6 +273,11 @@ def test_a_list_of_refusals_of_ones_own(tmp_path):
         Refusal(path=path).refuses("x")
     with pytest.raises(DataError, match="cannot be read"):
         Refusal(path=tmp_path / "absent.txt").refuses("x")
+    path.write_bytes("nay".encode("utf-8-sig"))
+    assert Refusal(path=path).refuses("He says nay")
+    path.write_bytes(b"n\xffy")
+    with pytest.raises(DataError, match="cannot be read: it is not UTF-8 text"):
+        Refusal(path=path).refuses("x")
 
 
 def test_shorter_wins():

@@ -181,7 +181,7 @@ class InstructionPrompts(Prompts):
 def _lines(place: Path) -> tuple[str, ...]:
     """The questions of a file: its lines that are neither blank nor comments."""
     try:
-        lines = place.read_text(encoding="utf-8").split("\n")
+        lines = place.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"prompts.questions: {place}: cannot be read ({error})") from error
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))

@@ -41,7 +41,7 @@ class Scores(NamedTuple):
 def read_text(path: Path) -> str:
     """The text of a file. Raises DataError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise DataError(f"{path}: cannot be read: {reason}") from error

@@ -96,9 +96,10 @@ class Choices(Published):
         if self.primer is None:
             return ""
         try:
-            return self.primer.read_text(encoding="utf-8").rstrip("\n") + "\n\n"
-        except OSError as error:
-            raise DataError(f"{self.kind}: primer: {self.primer}: {error.strerror}") from error
+            return self.primer.read_text(encoding="utf-8-sig").rstrip("\n") + "\n\n"
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "is not UTF-8 text"
+            raise DataError(f"{self.kind}: primer: {self.primer}: {why}") from error
 
     def _item(
         self, row: ChoiceQuestion, examples: Mapping[str, list[ChoiceQuestion]], primer: str
@@ -204,9 +205,7 @@ class Choices(Published):
 
 def _worked_example(question: ChoiceQuestion) -> str:
     """The question as an example: with its right option."""
-    before = question.before
-    if question.contexts:
-        before = question.contexts[question.right]
+    before = question.contexts[question.right] if question.contexts else question.before
     return f"{before} {question.choices[question.right]}"
 
 

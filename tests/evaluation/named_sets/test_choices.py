@@ -169,13 +169,16 @@ def test_examples_of_the_same_subject_and_a_primer(build, tmp_path):
     rows = [{**ROWS["mmlu"], "question": q, "subject": s} for q, s in ["ax", "by"]]
     examples.write_text("".join(json.dumps(row) + "\n" for row in rows))
     primer = tmp_path / "primer.txt"
-    primer.write_text("On {subject}.\n")
+    primer.write_text("On {subject}.\n", encoding="utf-8-sig")
     settings = {"shots": 1, "shots_path": str(examples), "primer": str(primer)}
     benchmark = build("mmlu", {**ROWS["mmlu"], "subject": "y"}, **settings)
     text = benchmark.items()[0].prompt.messages[0].content
     assert text.startswith("On y.\n\nb\nA. 3\n") and "Answer: B\n\n2 + 2?" in text
     with pytest.raises(DataError, match=r"1 shots.* 0 .*'z'"):
         build("mmlu", {**ROWS["mmlu"], "subject": "z"}, **settings).items()
+    primer.write_bytes(b"\xff")
+    with pytest.raises(DataError, match=r"primer: .* is not UTF-8 text"):
+        benchmark.items()
 
 
 @pytest.mark.parametrize(
