@@ -199,10 +199,8 @@ def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
         raise DataError(
             f"{file}: {problem}; name the list to read: {file.name}#{next(iter(parts))}"
         )
-    about = {
-        "dataset": whole.get("dataset", whole.get("name")),
-        "task_type": whole.get("task_type"),
-    }
+    name = whole.get("dataset", whole.get("name"))
+    about = {"dataset": name, "task_type": whole.get("task_type")}
     about = {key: value for key, value in about.items() if isinstance(value, str)}
     rows = parts[part]
     if isinstance(rows, dict):
@@ -233,6 +231,7 @@ def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
 
     Cells are text, but for a column `harmful`, whose `true` and `false` are read in any case.
     """
+    csv.field_size_limit(2**31 - 1)  # of a cell, in characters
     text = _decode(file.read_bytes(), str(file))
     if separator not in text.partition("\n")[0]:
         separator = next((other for other in ";\t|," if _parts_alike(text, other)), separator)

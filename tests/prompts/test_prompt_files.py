@@ -321,3 +321,9 @@ def test_a_prompt_of_a_text_file_ends_with_its_line_alone(tmp_path):
     prompts = Files(path="a.txt").load(tmp_path).training
     texts = [prompt.messages[0].content for prompt in prompts]
     assert texts == ["one\u2028two\x0c\x85!", "three", "four"]
+
+
+def test_a_cell_may_be_as_long_as_a_book(tmp_path):
+    (tmp_path / "long.csv").write_text(f'prompt,answer\n"{"word " * 50_000}",1\n')
+    [prompt] = Files(path="long.csv").load(tmp_path).training
+    assert len(prompt.messages[0].content) == 250_000
