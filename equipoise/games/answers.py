@@ -1,7 +1,6 @@
 """The game of answers: every seat answers the same prompt, once, at the same time."""
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -12,16 +11,13 @@ from equipoise.types import Prompt, View
 class Answers(Game):
     """`samples` seats answer the prompt, all of one player or shared out."""
 
+    needs_text: ClassVar = True
     kind: Literal["answers"] = "answers"
     samples: int = Field(4, ge=1, description="answers to each prompt, one a seat")
 
     @property
     def seats(self) -> tuple[str, ...]:
         return tuple(str(i + 1) for i in range(self.samples))
-
-    def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        if not all(prompt.messages for prompt in prompts):
-            yield "game 'answers' asks what a prompt says, and these say nothing"
 
     def role(self, seat: str) -> str:
         return "answer"

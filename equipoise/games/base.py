@@ -42,6 +42,8 @@ class Game(Component):
 
     KINDS: ClassVar = {"answers": "equipoise.games.answers:Answers"}
     READ: ClassVar = ("seats", "roles", "symmetric")
+    needs_text: ClassVar[bool] = False
+    """True if it can be played on prompts with a text alone."""
 
     @property
     @abstractmethod
@@ -86,7 +88,8 @@ class Game(Component):
 
     def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
         """Reasons why it cannot be played on these prompts, one message each."""
-        return iter(())
+        if self.needs_text and not all(prompt.messages for prompt in prompts):
+            yield f"game '{self.kind}' takes prompts with a text, and these say nothing"
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
         """seat -> how often it moves in a match on `prompt`, at most."""

@@ -3,6 +3,7 @@
 import pytest
 
 from equipoise.games.answers import Answers
+from equipoise.games.base import Game
 from equipoise.types import Prompt, user
 
 PROMPT = Prompt("p", (user("a"), user("b"), user("question")), {"fact": 1}, "source")
@@ -43,3 +44,10 @@ class Over(Answers):
 def test_a_match_that_ends_before_anybody_is_asked_leaves_the_prompt_as_it_is():
     prompt = Prompt("p", ())
     assert Over().first_question(prompt) is prompt
+
+
+@pytest.mark.parametrize("kind", ["answers", "assistance", "leader_follower", "red_team"])
+def test_games_about_a_text_refuse_prompts_without_one(kind):
+    fault = f"game '{kind}' takes prompts with a text, and these say nothing"
+    assert list(Game.build(kind).faults([PROMPT, Prompt("blank", ())])) == [fault]
+    assert not list(Game.build(kind).faults([PROMPT]))

@@ -366,3 +366,12 @@ def test_a_plan_shows_the_counts_that_a_run_will_have(command, rows):
     planned = json.loads(done.out)
     assert planned["counts"]["prompts"] == 30
     assert planned["configuration"]["prompts"]["per_generation"] == 10
+
+
+def test_of_prompts_that_a_game_refuses_nothing_else_is_asked():
+    blank = "{kind: blank, per_generation: 2, held_out: 2}"
+    config = recipe_loader.load("gpo_clerks", overrides(settings(prompts=blank, generations=1)))
+    with pytest.raises(ConfigError) as caught:
+        check_run(config)
+    words = "prompts: game 'red_team' takes prompts with a text, and these say nothing"
+    assert str(caught.value).splitlines() == [f"{words} (training)", f"{words} (held-out)"]

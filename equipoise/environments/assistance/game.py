@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -31,6 +31,7 @@ class Assistance(Game):
     """
 
     kind: Literal["assistance"] = "assistance"
+    needs_text: ClassVar = True
     text: Annotated[str, Does("reads", "reads {}", packaged="texts", only="^(?!none$)")] = Field(
         "assistance",
         description="the assistant's instruction: a template's file, a packaged one "

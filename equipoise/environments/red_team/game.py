@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,7 @@ class RedTeam(Game):
     """
 
     kind: Literal["red_team"] = "red_team"
+    needs_text: ClassVar = True
     rewrites: int = Field(1, ge=1, description="rewrites of a seed prompt in one match")
     answers: int = Field(1, ge=1, description="answers of the defender to each of them")
     rounds: int = Field(1, ge=1, description="exchanges in a conversation")

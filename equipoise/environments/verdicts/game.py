@@ -262,6 +262,7 @@ class LeaderFollower(Game):
     """
 
     kind: Literal["leader_follower"] = "leader_follower"
+    needs_text: ClassVar = True
     request: Text = Field("Give a better answer.", description="what the follower is told")
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
@@ -87,6 +87,7 @@ class ProverVerifier(GradedSettings, Game):
     """
 
     kind: Literal["prover_verifier"] = "prover_verifier"
+    needs_text: ClassVar = True
     provers: tuple[Role, ...] = Field(
         ("helpful", "sneaky"), min_length=1, description="the provers: both, or one of them"
     )
@@ -114,10 +115,6 @@ class ProverVerifier(GradedSettings, Game):
 
     def role(self, seat: str) -> str:
         return seat.split()[0]
-
-    def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        if not all(prompt.messages for prompt in prompts):
-            yield "game 'prover_verifier' takes prompts with a text, and these say nothing"
 
     def referee(self, prompt: Prompt) -> Referee:
         if not prompt.messages:  # which `faults` names

@@ -69,7 +69,8 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     config = config.model_copy(update={"prompts": prompts})
     split = split_source(source, prompts, config.generations, config.seed)
     faults = [*_faults_of_parts(config), *([] if has_begun else unread_settings(config))]
-    faults += [*_faults_with_prompts(config, split), *_no_room(config, split, faults)]
+    faults += _faults_with_prompts(config, split)
+    faults += _no_room(config, split, faults)
     judged, unjudged = _check_judged(config, split)
     faults += [*judged, *_faults_by_trial(config, split), *_faults_of_sets(config)]
     if faults:
