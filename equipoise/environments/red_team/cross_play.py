@@ -104,7 +104,7 @@ def plan_cross_play(
     if temperatures:
         defenders = [
             _at_temperature(runs[defender.run], defender, temperature)
-            for defender, temperature in product(defenders, temperatures)
+            for defender, temperature in product(defenders, dict.fromkeys(temperatures))
         ]
     for role, entrants in (("an adversary", adversaries), ("a defender", defenders)):
         if not entrants:

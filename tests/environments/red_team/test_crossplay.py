@@ -77,7 +77,7 @@ def test_defenders_at_other_temperatures(command, red_team_copy):
     run = red_team_copy("a")
     before = counts(run)
     arguments = ["--prompts", 4, "--generations", "last", "--json"]
-    heated = ["--temperature", 0, "--temperature", 1.0]
+    heated = ["--temperature", 0, "--temperature", 1.0, "--temperature", 1]  # each once
     facts = command("red-team", "crossplay", run, *heated, *arguments).facts
     assert facts["crossplay"]["adversaries"] == ["adversary@0", "adversary@1"]
     assert facts["crossplay"]["defenders"] == [
