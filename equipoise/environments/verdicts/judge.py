@@ -12,6 +12,7 @@ from pydantic import Field
 from equipoise.environments.verdicts.game import JUDGE, Judged
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.multiple_choice import options_of
 from equipoise.types import Judgement, Match, Prompt, Turn, Vote
 
 
@@ -26,8 +27,8 @@ class StandsForAnswer(Judge):
         return [self._judge(match, prompts[match.prompt]) for match in matches]
 
     def _judge(self, match: Match, prompt: Prompt) -> Judgement:
-        choices, gold = prompt.facts.get("choices"), str(prompt.facts.get("answer"))
-        right = choices.get(gold) if isinstance(choices, Mapping) else gold
+        gold = str(prompt.facts.get("answer"))
+        right = (options_of(prompt.facts.get("choices"), gold) or {}).get(gold)
         sides = self.judge_context.game.stands_for(prompt)
         scores = {seat: {"score": float(text == right)} for seat, text in sides.items()}
         return self.judgement(match, scores or None, "" if scores else "nobody stands for anything")

@@ -242,13 +242,19 @@ def test_prompts_without_options_are_refused():
     (fault,) = Debate().faults([CASE, PROMPT])
     assert "1 of 2 lack them" in fault
     assert list(Judged(game=Debate()).faults([PROMPT]))
-    lettered = structs.replace(CASE, facts={"answer": "b", "choices": {"a": "Ann", "b": "Ben"}})
+
+
+@pytest.mark.parametrize("options", [("Ann", "Ben"), (3, 4)])
+def test_the_right_option_may_be_a_letter_s(options):
+    facts = {"answer": "b", "choices": dict(zip("ab", options, strict=True))}
     game = Judged(game=Debate(turns=0))
     judge = {"kind": "verdict", "gold": "stands_for_answer"}
 
     def trusting(view):
-        return reply(view, next(label[0] for label, text in blocks(view) if text == "Ben"))
+        right = str(options[1])
+        return reply(view, next(label[0] for label, text in blocks(view) if text == right))
 
+    lettered = structs.replace(CASE, facts=facts)
     assert scores(game, {"judge": trusting}, judge, lettered).score("judge", "score") == 1
 
 
