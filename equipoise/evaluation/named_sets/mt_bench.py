@@ -169,9 +169,9 @@ def _item(place: PlacedRow, references: Mapping[str, tuple[str, ...]]) -> Item:
     name = name_of(row, where, "question_id", "prompt_id")
     category = str(row.get("category") or "")
     known: Any = row.get("reference") or ()
+    known = [known] if isinstance(known, str) else known  # of the first turn alone
     reference = references.get(name) or tuple(map(str, known))
-    if category not in REFERRED:
-        reference = ()
+    reference = reference if category in REFERRED else ()
     facts = {"category": category, "references": list(reference)}
     prompt = Prompt(record_id("mt_bench", *turns), (user(turns[0]),), facts, "mt_bench")
     return Item(id=name, prompt=prompt, turns=tuple(turns[1:]), group=category)

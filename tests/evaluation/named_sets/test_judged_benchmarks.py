@@ -83,6 +83,12 @@ def test_mt_bench_grades_both_turns_with_references_for_some(write):
     assert (result.unscored, rows[3].reason) == (1, "mute; mute")
 
 
+def test_a_reference_of_mt_bench_may_be_a_text(write):
+    [row] = [{**row, "reference": "Four."} for row in MT_BENCH if row["question_id"] == 111]
+    [item] = mt_bench(write, path=write("own", [row]), reference_path=None).items()
+    assert item.prompt.facts["references"] == ["Four."]
+
+
 def test_mt_bench_compares_conversations_with_a_baseline(write):
     baseline = [
         {"question_id": row["question_id"], "choices": [{"turns": ["x", "y"]}]} for row in MT_BENCH
