@@ -106,10 +106,7 @@ class NashConv(Evaluation):
         return NashConvMeasures(
             players=[str(player) for player in league],
             payoff=payoff_NN.tolist(),
-            mixture={
-                str(player): float(weight)
-                for player, weight in zip(league, mixture_N, strict=False)
-            },
+            mixture=dict(zip(map(str, league), mixture_N.tolist(), strict=False)),
             nash_conv=lasts,
             average=averages,
             mixture_nash_conv=mixture_nash_conv(league, mixture_N) if len(mixture_N) else None,

@@ -134,12 +134,14 @@ class MeanOutcomes(AtStates):
 
 
 def _move(turn: Turn) -> str:
-    """The legal move that an answer of any form makes; the answer itself where it makes none."""
+    """The legal move that an answer makes, or what it has in the form asked for, or else all."""
+    text, asked = turn.move.text, "".join(message.content for message in turn.view.messages[:1])
     for form in FORMS.values():
-        index = legal_index(form.read(turn.move.text), turn.view.actions)
+        index = legal_index(form.read(text), turn.view.actions)
         if index is not None:
             return turn.view.actions[index]
-    return turn.move.text
+    moves = (form.read(text) for form in FORMS.values() if form.instruction in asked)
+    return next(filter(None, moves), text)
 
 
 def _pair(first: Passage, second: Passage) -> Pair | str:

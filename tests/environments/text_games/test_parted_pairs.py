@@ -9,6 +9,7 @@ import pytest
 from movers import any_legal_move
 from test_open_spiel import DEALS, judged, played
 
+from equipoise.environments.text_games.game import FORMS
 from equipoise.environments.text_games.game_tree import Reading, game_tree
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.parted_pairs import MeanOutcomes, PartedTrajectories
@@ -131,13 +132,16 @@ def test_the_set_needs_a_whole_small_game():
     assert "whole game" in next(limited.faults(items, None))
 
 
-def test_one_move_in_other_words_makes_no_pair():
-    view = View((user("pass or bet?"),), ("pass", "bet"))
+@pytest.mark.parametrize("kind", ["open_spiel", "textarena"])
+def test_one_move_in_other_words_makes_no_pair(kind):
+    """TextArena names no legal moves; there the form that its seats were asked for tells."""
+    actions = ("pass", "bet") if kind == "open_spiel" else ()
+    view = View((user(f"pass or bet?\n{FORMS['tagged'].instruction}"),), actions)
 
     def pairs(*texts):
         matches = [
             Match(
-                *(str(n), 0, "train", "open_spiel", "p", {"player 0": PlayerId("policy")}, 1),
+                *(str(n), 0, "train", kind, "p", {"player 0": PlayerId("policy")}, 1),
                 (Turn("player 0", view, Move(text)),),
             )
             for n, text in enumerate(texts)
@@ -148,5 +152,6 @@ def test_one_move_in_other_words_makes_no_pair():
         ]
         return len(PartedTrajectories().make(matches, paid)[0])
 
-    assert pairs("Strong. <move>bet</move>", "Bold! <move>bet</move>") == pairs("bet", "Bet.") == 0
+    assert pairs("Strong. <move>bet</move>", "Bold! <move>bet</move>") == 0
+    assert pairs("bet", "Bet.") == (kind == "textarena")
     assert pairs("x <move>pass</move>", "y <move>bet</move>") == 1
