@@ -49,24 +49,25 @@ class Files(RowPrompts):
 
     @property
     def names(self) -> tuple[str, ...]:
-        texts: list[str] = []
-        for paths in (self.path, self.held_out_path, self.test_path):
-            texts += [paths] if isinstance(paths, str) else paths or ()
-        return tuple(dict.fromkeys(Path(text).name for text in texts))
+        paths = (self.path, self.held_out_path, self.test_path)
+        texts = [t for p in paths for t in ([p] if isinstance(p, str) else p or ())]
+        return tuple(dict.fromkeys(t if t in self.hub_ids else Path(t).name for t in texts))
+
+    @property
+    def hub_ids(self) -> tuple[str, ...]:
+        paths = (self.path, self.held_out_path, self.test_path)
+        ids = (path for path in paths if isinstance(path, str) and names_hub_data(path, Path()))
+        return tuple(dict.fromkeys(path for path in ids if not Path(path).is_dir()))
 
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of the paths, duplicates included; an absent org/name is read from the hub."""
-        held_out = test = None
-        if self.held_out_path is not None:
-            held_out = self._load(self.held_out_path, folder)
-        if self.test_path is not None:
-            test = self._load(self.test_path, folder)
-        return PromptSource(self._load(self.path, folder), held_out, test)
+        others = (self.held_out_path, self.test_path)
+        own = (None if paths is None else self._load(paths, folder) for paths in others)
+        return PromptSource(self._load(self.path, folder), *own)
 
     def _load(self, paths: Paths, folder: Path) -> list[Prompt]:
         if isinstance(paths, str) and names_hub_data(paths, folder):
-            shared = set(RowPrompts.model_fields) - {"kind"}
-            settings = {name: getattr(self, name) for name in shared}
+            settings = {n: getattr(self, n) for n in RowPrompts.model_fields if n != "kind"}
             return Hub(id=paths, **settings).load(folder).training
         prompts: list[Prompt] = []
         for file, part in find(paths, folder):
@@ -114,7 +115,7 @@ def _matching(path: Path) -> list[Path]:
         raise DataError(f"{path}: no such file; several are named by [first.jsonl, second.jsonl]")
     if not files:
         folder = path.parent
-        names = [other.name for other in folder.iterdir()] if folder.is_dir() else []
+        names = (other.name for other in folder.iterdir()) if folder.is_dir() else ()
         others = [name for name in names if not name.startswith(".")]
         hint = "" if folder.is_dir() else f"; there is no folder {folder}"
         hint = f"; {nearest(path.name, others)}" if others else hint

@@ -136,6 +136,9 @@ def test_models_and_data_are_named_without_their_places(tmp_path, monkeypatch):
     assert Hub.model_validate({"id": "org/set"}).hub_ids == ("org/set",)
     local = Hub.model_validate({"id": str(tmp_path / "models")})
     assert (local.names, local.hub_ids) == (("models",), ())
+    source = {"path": "org/set", "held_out_path": "models/mine", "test_path": "models/none.csv"}
+    files = Files.model_validate(source)
+    assert (files.names, files.hub_ids) == (("org/set", "mine", "none.csv"), ("org/set",))
 
 
 @pytest.mark.long
