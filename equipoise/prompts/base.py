@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -77,8 +78,8 @@ class Blank(Prompts):
 
     def load(self, folder: Path = Path()) -> PromptSource:
         sizes = {"train": self.per_generation, "held_out": self.held_out, "test": self.test}
-        parts = []
+        parts, numbers = [], count()  # no part has a number of another's
         for part, size in sizes.items():
             ids = [record_id("blank", part, number) for number in range(size)]
-            parts.append([Prompt(id, (), {"number": n}, "blank") for n, id in enumerate(ids)])
+            parts.append([Prompt(id, (), {"number": next(numbers)}, "blank") for id in ids])
         return PromptSource(*parts)

@@ -176,7 +176,9 @@ def test_blanks_are_distinct_and_last_for_ever():
     loaded = source.load()
     result = split(loaded, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse)
     assert [len(part) for part in result.parts] == [3] * 4 and len(result.held_out) == 2
-    assert len({prompt.id for prompt in [*loaded.training, *result.held_out]}) == 5
+    every = [*loaded.training, *result.held_out]
+    assert len({prompt.id for prompt in every}) == 5
+    assert len({prompt.facts["number"] for prompt in every}) == 5  # all that tells a game of them
     assert all(prompt.messages == () for prompt in loaded.training)
 
 

@@ -121,8 +121,7 @@ def _choose_cell(case: Case, dice: np.random.Generator, faults: Faults) -> tuple
     if misjudged:
         cell = "DQ_DA" if case.vague else "VQ_CQ"
     elif misplayed:
-        # Most misplayed requests are misplayed by their harm: to see it takes a look at both the
-        # verb and the thing, and nothing else here does.
+        # Most are misplayed by their harm, which alone takes a look at both the verb and the thing.
         if case.verb and not case.vague and dice.random() < HARM_MISPLAYED:
             taken_for_harmful = not taken_for_harmful
         else:
