@@ -98,7 +98,7 @@ def try_model(
         passes = _passes(built, size.vocabulary, shape, target)
         kept_by_layer = passes.kept / layers
         if layers < size.layers:
-            body = _body_passes(built, size.vocabulary, shape, target)
+            body = _body_passes(built, size, shape, target)
             kept_by_layer = body.kept / layers
             passes = passes.with_layers(size.layers / layers - 1, body)
     return Trial(
@@ -186,12 +186,13 @@ def _passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device)
     return _Passes(read, step, *_training(built, tokens, shape, device))
 
 
-def _body_passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device) -> _Passes:
+def _body_passes(built: Any, size: Description, shape: WorkShape, device: torch.device) -> _Passes:
     body = _without_adapter(built).base_model
     length, prompts, rows = _sizes(shape)
-    ids_PT = torch.randint(0, vocabulary, (prompts, length), device=device)
-    ids_BT = torch.randint(0, vocabulary, (rows, shape.length), device=device)
-    token_B1 = torch.randint(0, vocabulary, (shape.rows, 1), device=device)
+    width = min(shape.length, size.context or shape.length)  # two answers may be beyond it
+    ids_PT = torch.randint(0, size.vocabulary, (prompts, length), device=device)
+    ids_BT = torch.randint(0, size.vocabulary, (rows, width), device=device)
+    token_B1 = torch.randint(0, size.vocabulary, (shape.rows, 1), device=device)
     cache: Any = None
 
     def read() -> None:
@@ -210,7 +211,7 @@ def _body_passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.de
         score = _seconds(forward, device)
     kept = _kept_bytes(built, forward)
     train = _seconds(lambda: forward().sum().backward(), device)
-    count = rows * shape.length
+    count = rows * width
     return _Passes(
         read_seconds / (prompts * length), step, score / count, train / count, kept / count
     )
@@ -222,7 +223,7 @@ def _without_adapter(built: Any) -> Any:
 
 def _sizes(shape: WorkShape) -> tuple[int, int, int]:
     """(tokens of a row half-way through its answer, prompts read at once, rows in training)."""
-    length = shape.prompt + shape.new // 2
+    length = max(1, shape.prompt + shape.new // 2 - REPEATS)
     prompts = max(1, min(shape.prompts, READ // length))
     return length, prompts, max(1, min(shape.batch, TOKENS // shape.length))
 

@@ -8,12 +8,12 @@ import pytest
 
 from equipoise.learners.base import Learner
 from equipoise.models.device import Hardware
-from equipoise.models.loading import Description
-from equipoise.models.trial import WorkShape, foresee
+from equipoise.models.loading import Description, describe
+from equipoise.models.trial import WorkShape, foresee, try_model
 from equipoise.players.local import Local
 from equipoise.runs import api, recipe_loader
 from equipoise.runs.planning import cost
-from equipoise.runs.planning.cost import number_width
+from equipoise.runs.planning.cost import limit_new_tokens, number_width
 from equipoise.runs.planning.phases import phases
 
 CARD = 80e9
@@ -388,3 +388,33 @@ def test_judging_counts_where_nobody_learns():
     }
     counts = api.plan(recipe).counts
     assert counts.judgements == counts.matches + counts.held_out_matches > counts.held_out_matches
+
+
+def test_a_model_is_tried_within_its_own_context(tmp_path):
+    from transformers import GPT2Config
+
+    GPT2Config(
+        vocab_size=50,
+        bos_token_id=0,
+        eos_token_id=0,
+        n_positions=32,
+        n_embd=16,
+        n_layer=6,
+        n_head=2,
+    ).save_pretrained(tmp_path)
+    player = Local.model_validate({"model": str(tmp_path), "max_new_tokens": 500})
+    size = describe(player.model)
+    new = limit_new_tokens(player, 10, size).max_new_tokens
+    assert new == 22
+    shape = WorkShape(
+        rows=2,
+        prompts=1,
+        prompt=10,
+        new=new,
+        batch=2,
+        length=10 + 2 * new,
+        answer=2 * new,
+        bf16=False,
+    )
+    tried = try_model(player.model, None, size, shape, "cpu")
+    assert tried is not None and tried.train > 0

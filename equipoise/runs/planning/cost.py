@@ -22,7 +22,7 @@ from equipoise.learners.launch import Launch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.device import Hardware, machine_memory, program_memory
 from equipoise.models.encoding import NoRoom
-from equipoise.models.loading import ACTIVATIONS, LONGEST, Description, describe
+from equipoise.models.loading import ACTIVATIONS, LONGEST, Description, describe, row_length
 from equipoise.models.quantization import BYTES
 from equipoise.models.samplers.base import RemoteSampler
 from equipoise.players.endpoint import Endpoint
@@ -117,7 +117,7 @@ def costs(
                 tried[key] = _estimate(*parts, prompts, work)
             else:
                 tried[key] = _foresee(*parts, prompts, work, hardware, config.executor)
-        room = (player.max_length or LONGEST) - tried[key].mean_prompt_tokens
+        room = row_length(player.model, player.max_length) - tried[key].mean_prompt_tokens
         if room < player.max_new_tokens:
             cut[name] = (
                 f"players.{name}: max_new_tokens is {player.max_new_tokens}, but "
@@ -145,7 +145,7 @@ def _estimate(
     program = program_memory() if device.type == "cpu" else 0
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
-    player = limit_new_tokens(player, prompt)
+    player = limit_new_tokens(player, prompt, size)
     tokens = prompt + player.max_new_tokens
     shape = work_shape(player, trainer, prompt, work)
     trial = try_model(player.model, player.lora, size, shape, player.device)
@@ -196,7 +196,7 @@ def _foresee(
 
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
-    player = limit_new_tokens(player, prompt)
+    player = limit_new_tokens(player, prompt, size)
     tokens = prompt + player.max_new_tokens
     engines = engine_count(player)
     player = player.model_copy(update={"batch_size": rows_at_once(player, size, tokens, hardware)})
@@ -280,9 +280,9 @@ def _sample(prompts: Sequence[Prompt], seed: int) -> list[Prompt]:
     return [prompts[i] for i in chosen]
 
 
-def limit_new_tokens(player: Local, prompt: float) -> Local:
+def limit_new_tokens(player: Local, prompt: float, size: Description) -> Local:
     """The player with no more new tokens than its context has behind `prompt` tokens."""
-    room = (player.max_length or LONGEST) - round(prompt)
+    room = (player.max_length or min(size.context or LONGEST, LONGEST)) - round(prompt)
     most = max(1, min(player.max_new_tokens, room))
     return player.model_copy(update={"max_new_tokens": most})
 

@@ -90,12 +90,9 @@ class _Estimate:
         self._players: dict[str, Local] = {}
         for name, player in config.players.items():
             if isinstance(player, Local):
-                self._players[name] = player
-                if player.learns:
-                    carried = self._trainer(name, player).carried_precision()
-                    self._players[name] = player.carrying(carried)
-            if name in self._players:
-                self._players[name] = limit_new_tokens(self._players[name], prompt)
+                carried = self._trainer(name, player).carried_precision() if player.learns else None
+                size = self._size(player)
+                self._players[name] = limit_new_tokens(player.carrying(carried), prompt, size)
 
     def engines(self, hardware: Hardware) -> Iterator[PhaseMemory]:
         """Of the engines that sample for players: weights, adapters, keys and values."""

@@ -22,7 +22,7 @@ from equipoise.learners.base import FEW_STEPS, Learner
 from equipoise.losses.opponents import OpponentPool
 from equipoise.matches.base import MatchContext, Seatings
 from equipoise.models.device import Hardware
-from equipoise.models.loading import LONGEST
+from equipoise.models.loading import row_length
 from equipoise.models.samplers.base import InProcess, RemoteSampler
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
@@ -581,5 +581,5 @@ def _generations(name: str) -> list[PlayerId]:
 def _new_tokens(player: Player) -> int:
     """The longest answer of a language model in tokens; 0 for other players."""
     if isinstance(player, Local):
-        return min(player.max_new_tokens, player.max_length or LONGEST)
+        return min(player.max_new_tokens, row_length(player.model, player.max_length))
     return player.max_new_tokens if isinstance(player, Endpoint) else 0
