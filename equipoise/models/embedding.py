@@ -71,7 +71,6 @@ class Encoder(Embedding):
         return partial(encoder.embed, batch_size=self.batch_size, prefix=self.prefix)
 
     def _load(self) -> TextEncoder:
-
         return TextEncoder.load(
             self.model,
             max_length=self.max_length,

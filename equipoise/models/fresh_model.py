@@ -28,8 +28,6 @@ TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-
-
 TEXT_FILES = (".txt", ".md", ".text")
 
 

@@ -159,6 +159,11 @@ def row_length(model: str, max_length: int | None, trust_remote_code: bool = Fal
     return max_length or min(context or LONGEST, LONGEST)
 
 
+def whole_context(model: str, max_length: int | None) -> int:
+    """Tokens of the model's context; of one without bounds `max_length`, at least 2048."""
+    return _context(load_config(model)) or max(max_length or 0, LONGEST)
+
+
 def load_config(model: str, trust_remote_code: bool = False) -> Any:
     """The model's transformers configuration. Raises ModelError."""
     from transformers import AutoConfig

@@ -61,18 +61,10 @@ class PackedBatch:
 
     def to(self, device: torch.device) -> PackedBatch:
         """The batch on `device`."""
-        tensors = {
-            "input_ids": self.input_ids,
-            "position_ids": self.position_ids,
-            "attention_mask": self.attention_mask,
-            "source_N": self.source_N,
-            "target_N": self.target_N,
-        }
-        moved = {
-            name: tensor.to(device, non_blocking=True)
-            for name, tensor in tensors.items()
-            if tensor is not None
-        }
+        moved = {}
+        for name in ("input_ids", "position_ids", "attention_mask", "source_N", "target_N"):
+            if (tensor := getattr(self, name)) is not None:
+                moved[name] = tensor.to(device, non_blocking=True)
         return replace(self, **moved)
 
     def sums(self, head: AnswerHead, model: nn.Module) -> torch.Tensor:

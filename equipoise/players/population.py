@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import RunError
+from equipoise.models import loading
 from equipoise.models.resources import Replies, Resources
 from equipoise.players.base import Actor, Adjustable, Player
+from equipoise.players.local_settings import LocalSettings
 from equipoise.system.files import check_whole
 from equipoise.types import PlayerId
 
@@ -135,7 +137,7 @@ def with_decoding(
         change["temperature"] = temperature
     if max_new_tokens is not None:
         change["max_new_tokens"] = max_new_tokens
-    if whole_context:
-        change["max_length"] = None
+    if whole_context and isinstance(player, LocalSettings):
+        change["max_length"] = loading.whole_context(player.model, player.max_length)
     change = {name: change[name] for name in change if name in type(player).model_fields}
     return player.model_copy(update=change) if change else player

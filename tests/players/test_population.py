@@ -20,12 +20,22 @@ def test_the_newest_generations_stay_by_their_number(tmp_path):
 
 
 def test_settings_of_sampling_are_changed_where_they_are_given():
-    player = Player.build({"kind": "local", "model": "m", "temperature": 0.7})
+    player = Player.build({"kind": "local", "model": "builtin", "temperature": 0.7})
     greedy = with_decoding(player, temperature=0.0, max_new_tokens=3)
     assert (greedy.temperature, greedy.max_new_tokens) == (0.0, 3)
     assert with_decoding(player) == player
+    assert with_decoding(player, whole_context=True).max_length == 256
     scripted = Player.build({"kind": "scripted", "text": "a"})
     assert with_decoding(scripted, temperature=0.0, whole_context=True) == scripted
+
+
+def test_a_whole_context_is_the_models_own_however_long(tmp_path):
+    from transformers import LlamaConfig
+
+    LlamaConfig(max_position_embeddings=8192).save_pretrained(tmp_path)
+    for own in (None, 64, 4096):
+        player = Player.build({"kind": "local", "model": str(tmp_path), "max_length": own})
+        assert with_decoding(player, whole_context=True).max_length == 8192
 
 
 def scripted(text, **more):
@@ -82,7 +92,9 @@ def test_a_learner_in_memory_plays_itself_and_is_adjusted(tmp_path):
         opened.append(player)
         return Live(player)
 
-    player = Player.build({"kind": "local", "model": "m", "temperature": 0.7, "max_length": 64})
+    player = Player.build(
+        {"kind": "local", "model": "builtin", "temperature": 0.7, "max_length": 64}
+    )
     population = Population(
         {"ann": player, "ben": player},
         tmp_path,
@@ -93,7 +105,7 @@ def test_a_learner_in_memory_plays_itself_and_is_adjusted(tmp_path):
     assert population.actor(ann) is live and opened == []
     assert population.actor_with(ann, whole_context=False) is live
     adjusted = population.actor_with(ann, 0.0)
-    assert (adjusted.settings.temperature, adjusted.settings.max_length) == (0.0, None)
+    assert (adjusted.settings.temperature, adjusted.settings.max_length) == (0.0, 256)
     colder = population.actor_with(ben, 0.0, 3)
     assert colder is population.actor_with(ben, 0.0, 3) is not population.actor_with(ben, 0.5, 3)
     assert [(p.temperature, p.max_new_tokens) for p in opened] == [(0.0, 3), (0.5, 3)]
