@@ -306,8 +306,9 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     again = [each for each in built.modules() if isinstance(each, GradientCheckpointingLayer)]
     stands = Counter(id(weight) for layer in again for weight in layer.parameters())
     text = config.get_text_config()
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    asking = getattr(text, "num_attention_heads", 0)  # Mamba has none, and no keys to keep
+    heads = getattr(text, "num_key_value_heads", None) or asking
+    width = getattr(text, "head_dim", None) or text.hidden_size // max(1, asking)
     trainable = parameters
     if lora is not None:
         with torch.device("meta"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -164,7 +165,8 @@ def _build(model: str, lora: Lora | None, layers: int, device: torch.device) -> 
     config = copy.deepcopy(load_config(model))
     text = config.get_text_config()
     if getattr(text, "layer_types", None):
-        text.layer_types = text.layer_types[:layers]
+        with suppress(AttributeError):  # of Mamba, whose kinds follow from the number
+            text.layer_types = text.layer_types[:layers]
     text.num_hidden_layers = layers
     try:
         built: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)

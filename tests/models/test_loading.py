@@ -17,6 +17,7 @@ from equipoise.models.loading import (
     load_model,
     load_tokenizer,
 )
+from equipoise.models.trial import WorkShape, try_model
 
 LORA = Lora(r=2, alpha=4)
 IDS = torch.tensor([[5, 9, 17, 30, 44, 8]])
@@ -108,6 +109,17 @@ def test_a_description_needs_no_weights_and_is_right(model_folder, family):
     assert found.kv_numbers * IDS.numel() == sum(
         layer.keys.numel() + layer.values.numel() for layer in cache.layers
     )
+
+
+def test_a_model_without_attention_is_described_and_its_trial_says_what_it_lacks(tmp_path):
+    from transformers import MambaConfig
+
+    MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2).save_pretrained(tmp_path)
+    found = describe(str(tmp_path))
+    assert (found.kv_numbers, found.layers) == (0, 2)
+    shape = WorkShape(1, 1, 4, 4, 1, 8, 4, bf16=False)
+    with pytest.raises(ModelError, match="keeps its past in a way that this sampler does not"):
+        try_model(str(tmp_path), None, found, shape, "cpu")
 
 
 def test_a_folder_that_does_not_exist(tmp_path):
