@@ -138,7 +138,7 @@ def foresee(
     score = _operations(size, shape.length / 2) / training
     train = score * (2 if lora else 3)
     if divided:  # gathered forwards and backwards, and the gradients sent
-        frozen = size.parameters - size.trainable if lora else 0
+        frozen = size.parameters if lora else 0
         sent = 2 * frozen * (2 if shape.bf16 else 4) + 3 * size.trainable * 4
         train = max(train, sent / hardware.link / (shape.batch * shape.length))
     return Trial(

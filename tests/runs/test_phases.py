@@ -13,7 +13,7 @@ from equipoise.models.trial import WorkShape, foresee, try_model
 from equipoise.players.local import Local
 from equipoise.runs import api, recipe_loader
 from equipoise.runs.planning import cost
-from equipoise.runs.planning.cost import limit_new_tokens, number_width
+from equipoise.runs.planning.cost import frozen_bytes, limit_new_tokens, number_width
 from equipoise.runs.planning.phases import phases
 
 CARD = 80e9
@@ -418,3 +418,11 @@ def test_a_model_is_tried_within_its_own_context(tmp_path):
     )
     tried = try_model(player.model, None, size, shape, "cpu")
     assert tried is not None and tried.train > 0
+
+
+def test_an_adapter_leaves_the_whole_base_frozen_however_large_it_is():
+    size = replace(SEVEN, trainable=2 * SEVEN.parameters)
+    policy = {"model": "builtin", "learns": True}
+    adapted = Local.model_validate({**policy, "lora": True})
+    assert frozen_bytes(adapted, size, 4.0) == 4 * SEVEN.parameters
+    assert frozen_bytes(Local.model_validate(policy), size, 4.0) == 0

@@ -328,10 +328,8 @@ def base_bytes(player: Local, size: Description, width: float) -> float:
 
 
 def frozen_bytes(player: Local, size: Description, width: float) -> float:
-    """Bytes of the weights that are not trained."""
-    if player.lora is None:
-        return 0.0
-    return base_bytes(player, size, width) - size.trainable * width
+    """Bytes of the weights that are not trained: under an adapter all that a description counts."""
+    return 0.0 if player.lora is None else base_bytes(player, size, width)
 
 
 def moment_bytes(trainer: Learner) -> float:
