@@ -202,7 +202,8 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
 def _check_base(config: Mapping[str, Any], model: str, folder: Path) -> None:
     """Raises ModelError if an adapter names another base, copies and what is gone left out."""
     base = config.get("base_model_name_or_path") or ""
-    moved = Path(base).is_absolute() and not Path(base).is_dir()
+    is_path = base.startswith(("/", ".", "~")) or base.count("/") > 1
+    moved = is_path and not Path(base).expanduser().is_dir()
     if base and not moved and not _is_copy(resolve(base), resolve(model)):
         raise ModelError(
             f"adapter {folder} was made for '{base}', but the player's model is '{model}'"

@@ -205,9 +205,10 @@ def test_an_adapter_for_another_base(adapter_folder, model_folder, tmp_path, cop
     with pytest.raises(ModelError, match=r"'.*llama.*'.*'.*qwen3"):
         load_model(str(model_folder("qwen3")), folder, LORA)
     settings = json.loads((folder / "adapter_config.json").read_text())
-    settings["base_model_name_or_path"] = str(tmp_path / "moved")
-    (folder / "adapter_config.json").write_text(json.dumps(settings))
-    load_model(str(model_folder("llama")), folder, LORA)
+    for gone in (str(tmp_path / "moved"), "./moved", "a/model/that/moved"):
+        settings["base_model_name_or_path"] = gone
+        (folder / "adapter_config.json").write_text(json.dumps(settings))
+        load_model(str(model_folder("llama")), folder, LORA)
     config = json.loads((copied / "config.json").read_text())
     for change, complaint in (
         ({"hidden_size": 40}, "size mismatch"),
