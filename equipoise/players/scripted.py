@@ -13,6 +13,7 @@ from equipoise.component import import_object
 from equipoise.errors import ConfigError
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
+from equipoise.players.server_reply import without_surrogates
 from equipoise.system.effects import Code, Text
 from equipoise.types import Move, View
 
@@ -67,7 +68,7 @@ class ScriptedActor:
             return self._error(f"raised {type(error).__name__}: {error}")
         if not isinstance(text, str):
             return self._error(f"returned {type(text).__name__}, not a text")
-        return Move(text)
+        return Move(without_surrogates(str(text)))
 
     def _error(self, reason: str) -> Move:
         return Move("", "error", error=f"{self.player.call} {reason}")

@@ -26,6 +26,15 @@ def number(view: View, seed: int) -> int:
     return seed
 
 
+class Words(str):
+    """A text of a type of its own."""
+
+
+def odd(view: View, seed: int) -> str:
+    """A script that returns half a character."""
+    return Words("half \ud83d")
+
+
 def act(player, dice):
     return player.open(None, Resources()).act([VIEW] * len(dice), dice)
 
@@ -62,6 +71,11 @@ def test_a_function_that_raises_gives_an_error_move_and_spares_the_others():
 def test_a_function_that_returns_no_text_gives_an_error_move():
     (move,) = act(Scripted(call="test_scripted:number"), [0])
     assert (move.finish, move.error) == ("error", "test_scripted:number returned int, not a text")
+
+
+def test_a_functions_text_can_be_recorded_whatever_is_in_it():
+    (move,) = act(Scripted(call="test_scripted:odd"), [0])
+    assert type(move.text) is str and move.text.encode() == "half \ufffd".encode()
 
 
 @pytest.mark.parametrize(
