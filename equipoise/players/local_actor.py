@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import DataError, ModelError
@@ -92,16 +93,8 @@ class LocalActor:
     def _settings(self) -> SamplingSettings:
         from equipoise.models.token_choice import SamplingSettings
 
-        player = self.player
-        return SamplingSettings(
-            player.temperature,
-            player.top_k,
-            player.top_p,
-            min_p=player.min_p,
-            repetition_penalty=player.repetition_penalty,
-            presence_penalty=player.presence_penalty,
-            frequency_penalty=player.frequency_penalty,
-        )
+        names = (part.name for part in fields(SamplingSettings))
+        return SamplingSettings(**{name: getattr(self.player, name) for name in names})
 
     @property
     def batch_key(self) -> Hashable:

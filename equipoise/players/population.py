@@ -132,11 +132,8 @@ def with_decoding(
 
     With `whole_context` its bound on prompt and answer gives way to the model's own.
     """
-    change: dict[str, Any] = {}
-    if temperature is not None:
-        change["temperature"] = temperature
-    if max_new_tokens is not None:
-        change["max_new_tokens"] = max_new_tokens
+    given = {"temperature": temperature, "max_new_tokens": max_new_tokens}
+    change: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if whole_context and isinstance(player, LocalSettings):
         change["max_length"] = loading.whole_context(player.model, player.max_length)
     change = {name: change[name] for name in change if name in type(player).model_fields}

@@ -259,11 +259,8 @@ def configuration_fault(player: EndpointSettings, failure: Failure) -> str | Non
         case Failure(status=403) if FLAGGED.search(message.lower()):
             return None  # of this text, and not of the key
         case Failure(status=401 | 403):
-            key = (
-                f"the variable {player.api_key_env}"
-                if player.api_key_env
-                else "api_key_env: none is named"
-            )
+            named = player.api_key_env
+            key = f"the variable {named}" if named else "api_key_env: none is named"
             return f"the server refuses the key ({failure}); check {key}"
         case Failure(status=402) | Failure(code="insufficient_quota"):
             return f"the account has no credit left ({failure})"

@@ -350,7 +350,9 @@ def test_judging_is_timed_where_it_is_done_here():
     model = {"kind": "local", "model": "builtin", "batch_size": 20, "max_new_tokens": 30}
     here = seconds({"kind": "rubric", "model": model})
     assert here == pytest.approx(90 * 150 * 0.001 + 5 * 30 * 0.02)
-    assert seconds({"kind": "reward_model", "model": "here"}) == pytest.approx(90 * 150 * 0.003)
+    assert seconds({"kind": "reward_model", "model": "here"}) == pytest.approx(320 * 150 * 0.003)
+    attacked = {"kind": "red_team", "guard": {"kind": "guard", "model": "here"}}
+    assert seconds(attacked) == pytest.approx(320 * 150 * 0.003)
     assert seconds("shorter") == 0.0
     far = {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "far"}
     assert seconds({"kind": "rubric", "model": far}) is None
@@ -374,6 +376,21 @@ def test_what_saves_memory_is_what_the_player_reads():
     (cost,) = planned.costs
     advised = recipe_loader.load("quickstart", ["policy.batch_size=10000000", cost.advice])
     assert advised.players["policy"].settings()["batch_size"] == 5_000_000
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        "judge={kind: reward_model, model: builtin}",
+        "judge={kind: red_team, guard: {kind: guard, model: builtin}}",
+        "evaluate.judge={kind: rubric, model: {kind: local, model: builtin, batch_size: 3}}",
+    ],
+)
+def test_a_judging_models_weights_lie_beside_the_players(judge):
+    play, _ = memory("mnpo", POLICY)
+    play, judged, _ = memory("mnpo", [*POLICY, judge])
+    assert (play.phase, judged.phase, judged.device) == ("play", "judge", "accelerator")
+    assert judged.bytes - play.bytes >= 2 * SEVEN.parameters
 
 
 def test_judging_counts_where_nobody_learns():

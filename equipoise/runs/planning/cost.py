@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from equipoise import seeds
 from equipoise.judges.base import Judge
+from equipoise.judges.reward_model import LoadedSettings
 from equipoise.learners.automatic import decide_on
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning import FineTuning
@@ -321,7 +322,7 @@ def sampling_bytes(player: Local, size: Description, tokens: float, device: str)
     return base_bytes(player, size, width) + copies + cache + logits
 
 
-def base_bytes(player: Local, size: Description, width: float) -> float:
+def base_bytes(player: Local | LoadedSettings, size: Description, width: float) -> float:
     """Bytes of the base, of `width` a number where `quantization` leaves it."""
     short = BYTES.get(player.quantization or "", width)
     return (size.parameters - size.linear) * width + size.linear * short
@@ -337,9 +338,9 @@ def moment_bytes(trainer: Learner) -> float:
     return 2.0 if getattr(trainer, "optimizer", "") == "adamw_8bit" else 8.0
 
 
-def number_width(player: Local, size: Description, device: str) -> int:
-    """Bytes of a number of the weights that play."""
-    if engine_count(player):
+def number_width(player: Local | LoadedSettings, size: Description, device: str) -> int:
+    """Bytes of a number of the weights that play or judge."""
+    if isinstance(player, Local) and engine_count(player):
         return 2
     short = player.dtype in ("bfloat16", "float16")
     short |= player.dtype == "auto" and device != "cpu" and size.short
@@ -396,10 +397,7 @@ def divides(trainer: Learner) -> bool:
 
 def bytes_per_process(trainer: Learner, weights: float) -> float:
     """Bytes of weights and optimizer in one process, a part where the model is divided."""
-    launch = _launch(trainer)
-    if launch is None:
-        return weights
-    return weights / launch.processes if launch.divides_weights else weights
+    return weights / _processes(trainer) if divides(trainer) else weights
 
 
 def for_players(advice: str, names: Sequence[str]) -> str:
@@ -482,13 +480,16 @@ def _passes(trainer: Learner) -> tuple[float, float]:
 
 def _judging(judge: Judge, player: Local, tokens: float, work: Work, trial: Trial) -> float | None:
     """Seconds of judging: 0 by rule, by a local model as if like the player, else None."""
+    if parts := judge.inner_judges():
+        times = [_judging(part, player, tokens, work, trial) for part in parts]
+        return None if None in times else sum(filter(None, times))
     model = getattr(judge, "model", None)
-    if isinstance(model, Endpoint) or judge.kind in ("peers", "panel", "meta_rewarding"):
+    if isinstance(model, Endpoint) or judge.kind in ("peers", "meta_rewarding"):
         return None
     if isinstance(model, Local):
         batches = math.ceil(work.questions / model.batch_size)
         reading = work.questions * tokens * trial.read
         return reading + batches * model.max_new_tokens * trial.step
-    if isinstance(model, str):
-        return work.questions * tokens * trial.score
+    if isinstance(model, str):  # which is asked no questions, and reads every answer
+        return work.answers * tokens * trial.score
     return 0.0

@@ -429,9 +429,8 @@ def fit(
 
 
 def _unknown_time(seconds: float | None) -> list[str]:
-    if seconds is not None:
-        return []
-    return ["the time of a model of this size cannot be estimated on this machine (see --on)"]
+    note = "the time of a model of this size cannot be estimated on this machine (see --on)"
+    return [note] if seconds is None else []
 
 
 def _advice(planned: RunPlan) -> str:

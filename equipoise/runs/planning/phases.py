@@ -14,9 +14,12 @@ own.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from equipoise.errors import ModelError
 from equipoise.judges.base import Judge
+from equipoise.judges.reward_model import LoadedSettings
 from equipoise.learners.automatic import decide_on
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning import FineTuning
@@ -30,12 +33,14 @@ from equipoise.runs.config import RunConfig
 from equipoise.runs.planning.cost import (
     Work,
     advice,
+    base_bytes,
     bytes_per_process,
     engine_count,
     for_players,
     frozen_bytes,
     limit_new_tokens,
     moment_bytes,
+    number_width,
     rows_at_once,
     sampling_bytes,
     training_bytes,
@@ -118,12 +123,15 @@ class _Estimate:
     def judge(self) -> Iterator[PhaseMemory]:
         """Of judging by models of this process, beside the players."""
         playing = self._playing()
-        judges = {j.name: j for j in map(self._config.judge_of, self._config.learning)}
-        for judge in judges.values():
+        used = [*map(self._config.judge_of, self._config.learning), self._config.evaluate.judge]
+        parts = [part for judge in used if judge for part in judge.inner_judges() or [judge]]
+        totals: dict[str, float] = {}
+        for judge in {part.name: part for part in parts}.values():
             for device, taken in self._judging(judge).items():
-                total = playing.get(device, 0.0) + taken
-                what = "a smaller judge, or one behind an endpoint"
-                yield PhaseMemory("judge", device, "", total, what)
+                totals[device] = totals.get(device, playing.get(device, 0.0)) + taken
+        for device, total in totals.items():
+            what = "a smaller judge, or one behind an endpoint"
+            yield PhaseMemory("judge", device, "", total, what)
 
     def learn(self) -> Iterator[PhaseMemory]:
         """Of each learner's training."""
@@ -177,6 +185,11 @@ class _Estimate:
             tokens = self._prompt + model.max_new_tokens
             size = self._size(model)
             return {device: sampling_bytes(model, size, tokens, self._kind(device))}
+        if isinstance(judge, LoadedSettings):
+            with suppress(ModelError):  # an encoder's size is not known
+                size, device = self._sizes(str(model), None), self._on(judge)
+                width = number_width(judge, size, self._kind(device))
+                return {device: base_bytes(judge, size, width)}
         return {}
 
     def _training(self, player: Local, trainer: Learner) -> float:
@@ -211,8 +224,8 @@ class _Estimate:
     def _size(self, player: Local) -> Description:
         return self._sizes(player.model, player.lora)
 
-    def _on(self, player: Local) -> str:
-        return self._auto if player.device == "auto" else player.device
+    def _on(self, part: Local | LoadedSettings) -> str:
+        return self._auto if part.device == "auto" else part.device
 
     def _kind(self, device: str) -> str:
         return "cpu" if device == "cpu" else "cuda"
