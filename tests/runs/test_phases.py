@@ -13,8 +13,9 @@ from equipoise.models.trial import WorkShape, foresee, try_model
 from equipoise.players.local import Local
 from equipoise.runs import api, recipe_loader
 from equipoise.runs.planning import cost
-from equipoise.runs.planning.cost import frozen_bytes, limit_new_tokens, number_width
+from equipoise.runs.planning.cost import frozen_bytes, limit_new_tokens, number_width, prompt_tokens
 from equipoise.runs.planning.phases import phases
+from equipoise.types import Message, Prompt, user
 
 CARD = 80e9
 # Of Qwen2.5-7B, with an adapter of rank 16 on all linear layers.
@@ -443,3 +444,14 @@ def test_an_adapter_leaves_the_whole_base_frozen_however_large_it_is():
     adapted = Local.model_validate({**policy, "lora": True})
     assert frozen_bytes(adapted, size, 4.0) == 4 * SEVEN.parameters
     assert frozen_bytes(Local.model_validate(policy), size, 4.0) == 0
+
+
+def test_prompts_that_the_template_refuses_are_not_counted(tmp_path):
+    (tmp_path / "strict.jinja").write_text(
+        "{% if messages[0].role != 'user' %}{{ raise_exception('no user') }}{% endif %}"
+        "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}"
+    )
+    player = Local.model_validate({"model": "builtin", "template": str(tmp_path / "strict.jinja")})
+    asked = Prompt("a", (user("How much is 2 + 2?"),))
+    refused = Prompt("b", (Message("assistant", "Hello."), user("How much is 2 + 2?")))
+    assert prompt_tokens(player, [asked, refused]) == prompt_tokens(player, [asked]) > 3

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from equipoise import seeds
+from equipoise.errors import DataError
 from equipoise.judges.base import Judge
 from equipoise.judges.reward_model import LoadedSettings
 from equipoise.learners.automatic import decide_on
@@ -22,7 +24,6 @@ from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import Launch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.device import Hardware, machine_memory, program_memory
-from equipoise.models.encoding import NoRoom
 from equipoise.models.loading import ACTIVATIONS, LONGEST, Description, describe, row_length
 from equipoise.models.quantization import BYTES
 from equipoise.models.samplers.base import RemoteSampler
@@ -268,10 +269,8 @@ def prompt_tokens(player: Local, prompts: Sequence[Prompt]) -> float:
     encoding = player.encoding()
     lengths = []
     for prompt in prompts:
-        try:
+        with suppress(DataError):  # it is not answered, and costs nothing
             lengths.append(len(encoding.prompt_ids(prompt.messages)))
-        except NoRoom:
-            lengths.append(encoding.max_length)
     return sum(lengths) / len(lengths) if lengths else ASSUMED
 
 
