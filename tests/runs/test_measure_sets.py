@@ -291,6 +291,20 @@ def test_generations_are_compared_item_by_item_with_the_start(run):
     assert difference.low < 0 < difference.high  # t on 1, 0, 0
 
 
+def test_a_start_measured_on_other_items_later_keeps_its_own(run):
+    def result(mean, key):
+        metrics = {"acc": Estimate(mean, mean, mean, 1)}
+        settings = {"name": "a", "benchmark": "a", "source": "a harness 1.0", "headline": "acc"}
+        return BenchmarkResult(**settings, metrics=metrics, n=1, key=key)
+
+    with RunDirectory.open(run.path) as opened:
+        for age, mean, key in ((0, 0.25, "all"), (1, 0.5, "all"), (0, 0.75, "few")):
+            items = [ItemScores(item="i", values={"acc": mean})]
+            benchmarks.record(opened, PlayerId("adds", age), result(mean, key), items)
+    *_, later = run.beside_start()
+    assert later.start.score.mean == 0.25 and later.differences["acc"].mean == 0.25
+
+
 # -- sets in recipes
 
 

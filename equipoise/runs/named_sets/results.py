@@ -100,14 +100,13 @@ def results(ledger: Ledger) -> list[BenchmarkResult]:
 
 
 def against_start(ledger: Ledger, *, every: bool = False) -> Iterator[AgainstStart]:
-    """Every newest result beside that of its player's generation 0."""
-    recorded = recorded_results(ledger, every=every)
+    """Every newest result beside that of its player's generation 0 on the same items."""
     starts = {
         _of_player(result): (key, result)
-        for key, result in recorded
+        for key, result in recorded_results(ledger, every=True)
         if PlayerId.parse(result.player).generation == 0
     }
-    for key, result in recorded:
+    for key, result in recorded_results(ledger, every=every):
         player = PlayerId.parse(result.player)
         stage, start = starts.get(_of_player(result), ("", None))
         if start is None or player.generation == 0:
