@@ -39,10 +39,7 @@ def benchmarks_section(results: Sequence[AgainstStart]) -> Section:
 
 def _sweep_blocks(results: Sequence[AgainstStart]) -> Iterator[Table | Figure]:
     for sweep in sweeps(results):
-        yield sweep.table()
-        figure = sweep.figure()
-        if figure is not None:
-            yield figure
+        yield from filter(None, (sweep.table(), sweep.figure()))
 
 
 def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
@@ -341,14 +338,16 @@ class Sweep:
 
 
 def sweeps(results: Sequence[AgainstStart]) -> Iterator[Sweep]:
-    """Every sweep among the results, in their order."""
-    groups: dict[tuple[str, tuple[str, ...], str], list[BenchmarkResult]] = {}
+    """Every sweep among the results, in their order; each judge's apart, unless it was swept."""
+    groups: dict[tuple[str, tuple[str, ...], str], dict[str, list[BenchmarkResult]]] = {}
     for result, *_ in results:
         if settings := sweep_settings(result):
-            name = result.name.partition("[")[0]
-            groups.setdefault((name, tuple(settings), result.source), []).append(result)
-    for (name, keys, _), members in groups.items():
-        yield Sweep(name, keys, tuple(members))
+            name, swept = result.name.partition("[")[0], {key.split(".")[0] for key in settings}
+            by_judge = groups.setdefault((name, tuple(settings), result.source), {})
+            by_judge.setdefault("" if "judge" in swept else result.judge, []).append(result)
+    for (name, keys, _), by_judge in groups.items():
+        for judge, members in by_judge.items():
+            yield Sweep(f"{name} by {judge}" if len(by_judge) > 1 else name, keys, tuple(members))
 
 
 def sweep_settings(result: BenchmarkResult) -> dict[str, str]:

@@ -1,8 +1,10 @@
 """What a run says at its end of the named sets: at the start and now."""
 
+from msgspec.structs import replace
+
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
-from equipoise.evaluation.named_sets.results_section import benchmark_changes
+from equipoise.evaluation.named_sets.results_section import benchmark_changes, sweeps
 from equipoise.runs import recipe_loader
 
 
@@ -47,3 +49,21 @@ def test_a_null_takes_a_recipes_set_away():
     for override in ("evaluate.sets.greedy=null", "evaluate.sets=null"):
         assert not recipe_loader.load("quickstart", [override]).evaluate.sets
     assert list(recipe_loader.load("quickstart").evaluate.sets) == ["greedy"]
+
+
+def test_sweeps_by_two_judges_are_two_tables():
+    rows = [
+        AgainstStart(
+            result("policy@0", mean, judge=judge, settings={"varied": {"temperature": "0"}}),
+            None,
+            {},
+        )
+        for judge, mean in (("exact", 0.5), ("shorter", 0.7))
+    ]
+    first, second = sweeps(rows)
+    assert "by exact" in first.name and "by shorter" in second.name
+    assert [sweep.table().rows[0][1][:6] for sweep in (first, second)] == ["50.0 %", "70.0 %"]
+    over = {"varied": {"judge.samples": "1"}}  # each value is another judge
+    rows = [row._replace(result=replace(row.result, settings=over)) for row in rows]
+    (sweep,) = sweeps(rows)
+    assert sweep.name == "greedy"
