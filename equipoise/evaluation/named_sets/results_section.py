@@ -3,6 +3,7 @@ the start, and every metric.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -144,22 +145,25 @@ def _lead(results: Sequence[AgainstStart]) -> str:
 
 
 def _overview(results: Sequence[AgainstStart]) -> Table:
-    """Sets × players, the headline metric of each; of many players the first and the newest of each
-    name.
-    """
+    """Sets × players, the headline metric; of many players the first and newest of each name."""
     players = _shown_players(results)
-    cells = {
-        (comparison_key(result), result.player): estimate_text(
-            result.score, result.unit(result.headline)
-        )
-        for result, *_ in results
-    }
-    sets = {comparison_key(result): result for result, *_ in results}
-    rows = tuple(
-        (_set_name(result), words(result.headline), *(cells.get((key, p), "–") for p in players))
-        for key, result in sets.items()
-    )
-    return Table(("set", "metric", *players), rows, title="Sets and generations")
+    rows = []
+    for name, alike in _alike(results):
+        cells = {r.player: estimate_text(r.score, r.unit(r.headline)) for r in alike}
+        rows.append((name, words(alike[0].headline), *(cells.get(p, "–") for p in players)))
+    return Table(("set", "metric", *players), tuple(rows), title="Sets and generations")
+
+
+def _alike(results: Sequence[AgainstStart]) -> list[tuple[str, list[BenchmarkResult]]]:
+    """(name, the results that compare): of one set, asked alike on the same items."""
+    groups: dict[tuple[Measured, str], list[BenchmarkResult]] = {}
+    for result, *_ in results:
+        groups.setdefault((comparison_key(result), result.key), []).append(result)
+    several = Counter(measured for measured, _ in groups)
+    return [
+        (_set_name(alike[0]) + f", {alike[0].n:,} items" * (several[measured] > 1), alike)
+        for (measured, _), alike in groups.items()
+    ]
 
 
 def _shown_players(results: Sequence[AgainstStart]) -> list[str]:
@@ -200,11 +204,10 @@ def _difference_figures(results: Sequence[AgainstStart]) -> Iterator[Figure]:
     for row in shares:
         by_player.setdefault(row.result.player, []).append(row)
     for player, rows in by_player.items():
-        points = [_points(row) for row in rows]
         start = rows[0].start.player if rows[0].start else "the start"
         yield dots(
             f"{player} over {start}, paired",
-            points,
+            [_points(row) for row in rows],
             "percentage points",
             columns=("set", "difference"),
             zero=True,
@@ -222,16 +225,13 @@ def _points(row: AgainstStart) -> Rating:
 
 def _curves(results: Sequence[AgainstStart]) -> Iterator[Figure]:
     """The headline metric of every set over the generations, where there are several."""
-    by_set: dict[Measured, list[BenchmarkResult]] = {}
-    for result, *_ in results:
-        by_set.setdefault(comparison_key(result), []).append(result)
-    for of_set in by_set.values():
+    for name, alike in _alike(results):
         lines: dict[str, list[tuple[float, BenchmarkResult]]] = {}
-        for result in of_set:
+        for result in alike:
             player = PlayerId.parse(result.player)
             lines.setdefault(player.name, []).append((float(player.generation), result))
-        title = f"{_set_name(of_set[0])}: {words(of_set[0].headline)}"
-        group = _group(title, {name: line for name, line in lines.items() if len(line) > 1})
+        title = f"{name}: {words(alike[0].headline)}"
+        group = _group(title, {each: line for each, line in lines.items() if len(line) > 1})
         if group.curves:
             yield group_figure(group)
 
@@ -270,8 +270,7 @@ def _every_metric(results: Sequence[AgainstStart]) -> Table:
                 )
             )
     columns = ("set", "player", "metric", "95 % interval", "over the start", "values")
-    title = "Every metric (↓: less is better)"
-    return Table(columns, tuple(rows), title=title)
+    return Table(columns, tuple(rows), title="Every metric (↓: less is better)")
 
 
 def _groups(results: Sequence[AgainstStart]) -> Iterator[Table]:

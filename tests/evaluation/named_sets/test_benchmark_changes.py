@@ -4,7 +4,11 @@ from msgspec.structs import replace
 
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
-from equipoise.evaluation.named_sets.results_section import benchmark_changes, sweeps
+from equipoise.evaluation.named_sets.results_section import (
+    benchmark_changes,
+    benchmarks_section,
+    sweeps,
+)
 from equipoise.runs import recipe_loader
 
 
@@ -67,3 +71,13 @@ def test_sweeps_by_two_judges_are_two_tables():
     rows = [row._replace(result=replace(row.result, settings=over)) for row in rows]
     (sweep,) = sweeps(rows)
     assert sweep.name == "greedy"
+
+
+def test_results_on_other_items_share_no_row_and_no_curve():
+    few = replace(result("policy@0", 0.7, key="few", source="equipoise"), n=10)
+    whole = result("policy@1", 0.5, key="all", source="equipoise")
+    rows = [AgainstStart(few, None, {}), AgainstStart(whole, None, {})]
+    overview, *others = benchmarks_section(rows).blocks
+    assert [row[0] for row in overview.rows] == ["greedy, 10 items", "greedy, 50 items"]
+    assert [row[2:].count("–") for row in overview.rows] == [1, 1]
+    assert [block.title for block in others] == ["Every metric (↓: less is better)"]
