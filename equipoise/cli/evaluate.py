@@ -208,7 +208,7 @@ def _by_run(targets: list[str]) -> dict[str, list[str]]:
     runs: dict[str, list[str]] = {}
     for target in targets:
         folder, _, player = target.partition("@")
-        if player and is_run(folder):
+        if is_run(folder):
             runs.setdefault(folder, []).append(player)
         elif player and "://" not in target:
             raise RunError(f"{target}: there is no run in {folder}")

@@ -64,22 +64,20 @@ def measure_sets(
 
 
 def players_of(run: RunDirectory, wanted: Sequence[str]) -> list[PlayerId]:
-    """Players by `NAME`, `NAME@GENERATION` or `NAME@all`; none: each learner's start and newest.
+    """Players by `NAME`, `NAME@GENERATION` or `NAME@all`; none or "": learners' starts and newest.
 
     Where nobody learns, everybody. Raises RunError for a player that the run does not have.
     """
     ages = _ages(run)
-    if not wanted:
-        learning = run.config.measured
-        return [PlayerId(name, age) for name in learning for age in sorted({0, ages[name][-1]})]
-    chosen: dict[PlayerId, None] = {}
-    for text in wanted:
+    chosen: list[PlayerId] = []
+    for text in wanted or ("",):
         name, _, generation = text.partition("@")
-        if name not in ages:
-            hint = nearest(name, list(ages))
-            raise RunError(f"{run.folder}: no player '{name}'; {hint}")
-        chosen |= dict.fromkeys(_generations(run, name, generation, ages[name]))
-    return list(chosen)
+        if text and name not in ages:
+            raise RunError(f"{run.folder}: no player '{name}'; {nearest(name, list(ages))}")
+        for each in (name,) if text else run.config.measured:
+            ends = [PlayerId(each, age) for age in sorted({0, ages[each][-1]})]
+            chosen += _generations(run, each, generation, ages[each]) if text else ends
+    return list(dict.fromkeys(chosen))
 
 
 def _generations(

@@ -8,6 +8,8 @@ from contextlib import closing
 import pytest
 from small import FINITE, start
 
+from equipoise.cli.evaluate import _by_run
+
 ROWS = [{"prompt": f"What is {n}+{n}?", "answer": str(2 * n)} for n in range(1, 5)]
 
 
@@ -100,3 +102,10 @@ def answers(ledger):
             return [record for (record,) in db.execute(query)]
         except sqlite3.OperationalError:  # the tables are still being made
             return []
+
+
+def test_a_run_named_alone_and_with_a_player_is_measured_as_both(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "ledger.sqlite").touch()
+    assert _by_run(["run", "run@policy@1"]) == {"run": ["", "policy@1"]}

@@ -278,7 +278,7 @@ def test_sweeps_name_their_run_where_there_are_several(printed, tmp_path, severa
 def test_targets_are_grouped_by_run_in_their_order(recorded_folder):
     run = str(recorded_folder("people"))
     assert evaluate._by_run([f"{run}@b", "org/model", f"{run}@a@0", run, "http://x@y/v1"]) == {
-        run: ["b", "a@0"],
+        run: ["b", "a@0", ""],
         "org/model": [],
         "http://x@y/v1": [],
     }

@@ -291,6 +291,11 @@ def test_generations_are_compared_item_by_item_with_the_start(run):
     assert difference.low < 0 < difference.high  # t on 1, 0, 0
 
 
+def test_no_name_among_players_stands_for_those_who_are_measured_by_default(run, sums):
+    both = run.evaluate(sums, ["guesses@0", ""], "exact", progress=False)
+    assert [result.player for result in both] == ["guesses@0", "adds@0"]
+
+
 def test_a_start_measured_on_other_items_later_keeps_its_own(run):
     def result(mean, key):
         metrics = {"acc": Estimate(mean, mean, mean, 1)}
