@@ -87,7 +87,7 @@ def _generations(
         return [PlayerId(name, ages[-1])]
     if generation == "all":
         return [PlayerId(name, age) for age in ages]
-    if not generation.isdigit() or int(generation) not in ages:
+    if not generation.isdecimal() or int(generation) not in ages:
         there = ", ".join(map(str, ages))
         raise RunError(f"{run.folder}: no generation '{generation}' of {name}; there are {there}")
     return [PlayerId(name, int(generation))]

@@ -134,6 +134,8 @@ def test_what_nobody_can_be_trained_against_is_refused(red_team_run, paper, comm
         pass
     faults = {
         (f"{siege}@defender@9",): "no generation '9' of defender; there are 0, 1",
+        (f"{siege}@defender@all",): "defender@all are several players; name one",
+        (f"{siege}@defender@²",): "no generation '²' of defender; there are 0, 1",
         (f"{siege}@defendr",): "no player 'defendr'; did you mean 'defender'?",
         (f"{siege}",): "name a player, as in",
         ("nowhere@policy",): "there is no run in nowhere",

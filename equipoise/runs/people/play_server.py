@@ -152,7 +152,7 @@ class PlayServer:
         kept = self._population.kept(stem)
         if not at:
             return PlayerId(stem, kept[-1])
-        if not age.isdigit() or int(age) not in kept:
+        if not age.isdecimal() or int(age) not in kept:
             there = ", ".join(map(str, kept))
             raise ConfigError(f"--against {name}: of {stem} the generations {there} are kept")
         return PlayerId(stem, int(age))
