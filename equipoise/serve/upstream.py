@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -169,8 +170,9 @@ def read_event(event: Any) -> StreamEvent:
 
 def _call_part(delta: Mapping[str, Any]) -> CallPart:
     function = delta.get("function") or {}
-    arguments = function.get("arguments") or ""
-    return CallPart(delta.get("index") or 0, delta.get("id"), function.get("name"), arguments)
+    arguments = (function.get("arguments") or "").encode("utf-16", "surrogatepass")
+    name, whole = function.get("name"), arguments.decode("utf-16", "replace")
+    return CallPart(delta.get("index") or 0, delta.get("id"), name, whole)
 
 
 class UpstreamEngine:
@@ -218,6 +220,7 @@ class UpstreamEngine:
     ) -> AsyncIterator[Piece]:
         finish, counted, begun = None, 0, False
         without_prefix = PrefixFilter(prefix)
+        halves = getincrementaldecoder("utf-16-le")("replace")  # of a character, in two events
         async for event in stream:
             if isinstance(event, Failure):
                 if not begun:
@@ -225,7 +228,8 @@ class UpstreamEngine:
                 yield self._broken_piece(f"the answer broke off: {event.message}")
                 return
             begun, finish = True, event.finish or finish
-            text = without_prefix.feed(event.text)
+            whole = halves.decode(event.text.encode("utf-16-le", "surrogatepass"))
+            text = without_prefix.feed(whole)
             # An event is a token nearly everywhere; where the server counts, its last count makes
             # up for the rest.
             tokens = int(bool(event.text or event.calls))
@@ -242,7 +246,8 @@ class UpstreamEngine:
             )
         else:
             known = finish in ("length", "tool_calls")
-            yield Piece(without_prefix.release(), finish if known else "stop")
+            rest = without_prefix.release() + halves.decode(b"", final=True)
+            yield Piece(rest, finish if known else "stop")
 
     def _broken_piece(self, message: str, text: str = "") -> Piece:
         return Piece(text, "error", error=f"{self.player.model}: {message}")
@@ -269,7 +274,7 @@ class UpstreamEngine:
         await self._connection.close()
 
     def _body(self, request: EngineRequest) -> dict[str, Any]:
-        player = self.player
+        player, penalty = self.player, request.repetition_penalty
         body = {
             "model": player.model,
             "messages": self._messages(request),
@@ -281,9 +286,7 @@ class UpstreamEngine:
             "min_p": request.min_p or None,
             "presence_penalty": request.presence_penalty or None,
             "frequency_penalty": request.frequency_penalty or None,
-            "repetition_penalty": request.repetition_penalty
-            if request.repetition_penalty != 1
-            else None,
+            "repetition_penalty": None if penalty == 1 else penalty,
             "response_format": request.response_format,
             "tools": list(request.tools) or None,
             "tool_choice": request.tool_choice if request.tools else None,
@@ -344,13 +347,10 @@ class PrefixFilter:
         self._text += text
         if len(self._text) < len(self._prefix) and self._prefix.startswith(self._text):
             return ""
-        return self.release().removeprefix(self._forget())
+        prefix, self._prefix = self._prefix, ""
+        return self.release().removeprefix(prefix)
 
     def release(self) -> str:
         """Give out the text that was held back."""
         text, self._text = self._text, ""
         return text
-
-    def _forget(self) -> str:
-        prefix, self._prefix = self._prefix, ""
-        return prefix

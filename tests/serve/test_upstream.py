@@ -12,7 +12,7 @@ from openai_server import Drop, Fail, OpenAIServer, Raw, Stream
 from equipoise.errors import ConfigError, ModelError
 from equipoise.players.endpoint import Endpoint
 from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused
-from equipoise.serve.upstream import CONTINUE, UpstreamEngine
+from equipoise.serve.upstream import CONTINUE, UpstreamEngine, _call_part
 from equipoise.types import user
 
 QUESTION = EngineRequest(
@@ -63,6 +63,14 @@ def test_a_server_that_counts_nothing_has_its_chunks_counted(openai_server: Open
     openai_server.answer = lambda body: Stream(("a", "b"), "length", usage=None)
     pieces = asked(player(openai_server))
     assert sum(piece.tokens for piece in pieces) == 2 and pieces[-1].finish == "length"
+
+
+def test_half_a_character_waits_for_its_other_half_or_is_replaced(openai_server: OpenAIServer):
+    openai_server.answer = lambda body: Stream(("a\ud83d", "\ude00b", "\ude00", "c\ud83d"))
+    pieces = asked(player(openai_server))
+    assert text(pieces) == "a\N{GRINNING FACE}b\N{REPLACEMENT CHARACTER}c\N{REPLACEMENT CHARACTER}"
+    call = {"index": 0, "id": "1", "function": {"name": "f", "arguments": "\ud83d"}}
+    assert _call_part(call).arguments == "\N{REPLACEMENT CHARACTER}"
 
 
 def test_settings_that_a_service_does_not_take_are_not_sent(openai_server: OpenAIServer):
