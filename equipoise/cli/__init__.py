@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from io import TextIOWrapper
 from traceback import format_exception
 from typing import Annotated, Any
 
@@ -71,14 +72,7 @@ FILES = {
 }  # verbs in another's file
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-FORBIDDEN = (
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-)
+DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 class GameGroup(TyperGroup):
@@ -215,6 +209,8 @@ def main() -> None:
     ignore_known_warnings()
     no_foreign_bars()
     sys.excepthook = _show_traceback
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # of bytes in another encoding
     try:
         app()()
     except EquipoiseError as error:
@@ -237,7 +233,7 @@ def main() -> None:
         place = shorten(str(error.filename or "disk"))
         if error.errno in DISK_FULL:
             _fail(f"{place}: cannot write ({error.strerror}); free some space", DiskFull.exit_code)
-        if error.errno in FORBIDDEN and error.filename:
+        if error.errno in DENIED and error.filename:
             _fail(f"{place}: cannot be read or written ({error.strerror})", UserError.exit_code)
         raise
 

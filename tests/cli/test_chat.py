@@ -72,6 +72,15 @@ def test_lines_are_answered_in_one_conversation(chat, openai_server: OpenAIServe
     assert len({body["seed"] for body in openai_server.bodies()}) == 3
 
 
+def test_bytes_of_another_encoding_are_replaced(command, monkeypatch, openai_server: OpenAIServer):
+    openai_server.answer = echo
+    for errors in ("strict", "surrogateescape"):  # as the locale has it
+        lines = io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8", errors)
+        monkeypatch.setattr(sys, "stdin", lines)
+        result = command("chat", openai_server.url, "-s", "player.model=tiny")
+        assert (result.code, result.out) == (0, "caf\ufffd\n")
+
+
 def test_the_same_seed_asks_the_same(chat, openai_server: OpenAIServer):
     openai_server.answer = echo
     chat("one\ntwo\n", *settings(seed=7, temperature=0.25, max_tokens=9))
