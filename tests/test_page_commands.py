@@ -38,7 +38,7 @@ SMALLER = {
     r"--on ifeval": "--on '{kind: ifeval, path: ifeval.jsonl}'",
     r"--on gsm8k": "--on '{kind: gsm8k, path: gsm8k.jsonl}'",
     r"gsm8k_t\w+\.jsonl": "gsm8k.jsonl",
-    r"--vocabulary 3000": "--vocabulary 300",
+    r"--context 2048": "--context 128 --vocabulary 300",
     r"generations=(50|400)": "generations=1",
     r"--on arc --on truthfulqa": "--on '{kind: arc, path: arc.jsonl}'",
     r"\bRUN\b": "runs/first",
@@ -295,3 +295,12 @@ def test_the_settings_of_a_run_that_no_test_starts_are_there(page):
         if verb == "run":
             given = [value for option, value in pairwise(rest) if option == "-s"]
             assert recipe_loader.load(recipe, given)
+
+
+def test_a_model_from_nothing_reads_as_much_as_the_recipe_after_it_asks_for():
+    page = next(page for page in PAGES if page.name == "your_model.md")
+    [context] = re.findall(r"new-model .*--context (\d+)", page.read_text())
+    policy = recipe_loader.load(
+        "mnpo", ["policy.model=start", "prompts.path=prompts.jsonl"]
+    ).players["policy"]
+    assert int(context) == policy.max_length
