@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import to_builtins
 
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, RunError
 from equipoise.system.command_options import Json, Trust, override, say, show
 
 if TYPE_CHECKING:
@@ -202,15 +202,14 @@ def _check_one_way(
 
 
 def _by_run(targets: list[str]) -> dict[str, list[str]]:
-    from equipoise.errors import RunError
-    from equipoise.runs.measure_sets import is_run
+    from equipoise.runs.measure_sets import is_run, named_run
 
     runs: dict[str, list[str]] = {}
     for target in targets:
-        folder, _, player = target.partition("@")
+        folder, player = named_run(target)
         if is_run(folder):
             runs.setdefault(folder, []).append(player)
-        elif player and "://" not in target:
+        elif player and "://" not in target and not Path(target).exists():
             raise RunError(f"{target}: there is no run in {folder}")
         else:
             runs.setdefault(target, [])
@@ -218,8 +217,7 @@ def _by_run(targets: list[str]) -> dict[str, list[str]]:
 
 
 def _plain(row: AgainstStart) -> dict[str, object]:
-    facts = row.result.facts()
-    return {**facts, "differences": to_builtins(row.differences)}
+    return {**row.result.facts(), "differences": to_builtins(row.differences)}
 
 
 def _title(result: BenchmarkResult, judged: bool) -> str:
@@ -326,9 +324,10 @@ def import_scores(
     `status`, `report` and `export` show them with their source.
     """
     from equipoise.runs.handle import Run, ask_for_trust
+    from equipoise.runs.measure_sets import named_run
 
-    folder, at, player = target.partition("@")
-    if not at or not player:
+    folder, player = named_run(target)
+    if not player:
         raise ConfigError(f"{target}: name whose scores they are: {folder}@PLAYER@GENERATION")
     run = Run(folder, trust=ask_for_trust(Path(folder), trust))
     results = run.import_scores(player, files, source, model=model, name=name)

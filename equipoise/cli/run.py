@@ -140,9 +140,9 @@ def best_response(
     its own, which is resumed like any run.
     """
     from equipoise.runs.handle import Run, ask_for_trust
-    from equipoise.runs.measure_sets import is_run
+    from equipoise.runs.measure_sets import is_run, named_run
 
-    folder, _, player = target.partition("@")
+    folder, player = named_run(target)
     if not player:
         raise RunError(f"{target}: name a player, as in {folder}@NAME@GENERATION")
     if not is_run(folder):

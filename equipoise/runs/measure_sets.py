@@ -113,6 +113,14 @@ def is_run(target: str | Path) -> bool:
     return (Path(target) / "ledger.sqlite").is_file()
 
 
+def named_run(target: str) -> tuple[str, str]:
+    """The run's folder, which may have an @ of its own, and the player of `RUN@PLAYER…`, or ""."""
+    parts = target.split("@")
+    folders = ["@".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    folder = next(filter(is_run, folders), parts[0])
+    return folder, target[len(folder) + 1 :]
+
+
 def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.Overrides) -> Path:
     """The folder of a run without learners, for a model or an endpoint's address.
 

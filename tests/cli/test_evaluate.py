@@ -109,3 +109,12 @@ def test_a_run_named_alone_and_with_a_player_is_measured_as_both(tmp_path, monke
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "ledger.sqlite").touch()
     assert _by_run(["run", "run@policy@1"]) == {"run": ["", "policy@1"]}
+
+
+def test_a_folder_may_have_an_at_in_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "at@noon" / "run").mkdir(parents=True)
+    (tmp_path / "at@noon" / "run" / "ledger.sqlite").touch()
+    (tmp_path / "model@2").mkdir()
+    given = ["at@noon/run", "at@noon/run@policy@1", "model@2"]
+    assert _by_run(given) == {"at@noon/run": ["", "policy@1"], "model@2": []}
