@@ -28,7 +28,7 @@ from equipoise.judges.rules import Refusal
 from equipoise.prompts.rows import read_chat
 from equipoise.types import Message, Prompt, record_id, user
 
-HARMLESS = ("safe", "benign", "harmless", "0", "false")
+HARMLESS = ("safe", "benign", "harmless", "unharmful", "0", "0.0", "no", "false")
 REQUESTS = ("prompt", "goal", "behavior", "Behavior", "instruction", "question", "text")
 
 
