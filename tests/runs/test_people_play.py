@@ -106,7 +106,7 @@ def test_a_match_that_was_cut_off_goes_on_where_it_was(run):
         ("middle", [], "no such seat; .*row"),
         ("row", ["nobody"], "no such player"),
         ("row", ["rocky@7"], "the generations 0 are kept"),
-        ("row", ["mixture"], "has measured none yet"),
+        ("row", ["mixture"], "has measured none of a league"),
         ("row", ["row=rocky"], "nobody else at row"),
     ],
 )

@@ -138,7 +138,7 @@ class PlayServer:
         """The player `policy@3`, `policy` (newest), `mixture` (drawn), "" (first learner)."""
         if name == MIXTURE and MIXTURE not in self._config.players:
             if not self._mixture:
-                raise ConfigError("--against mixture: the run has measured none yet")
+                raise ConfigError("--against mixture: the run has measured none of a league")
             names = list(self._mixture)
             weights = [self._mixture[each] for each in names]
             drawn = seeds.generator(dice, MIXTURE).choice(len(names), p=weights)
