@@ -248,7 +248,7 @@ def test_likelihoods_are_recorded(run, sums, monkeypatch):
 def test_results_are_in_status_frame_export_and_report(run, sums):
     run.evaluate(sums, judge="exact", progress=False)
     labels = [line["label"] for line in run.status()["headlines"]]
-    assert labels == ["sums (score) of guesses@0"]
+    assert labels == ["sums (score) of adds@0", "sums (score) of guesses@0"]
     frame = run.benchmarks()
     assert list(frame["set"]) == ["sums", "sums"] and list(frame["mean"]) == [1.0, 0.0]
     run.export("out")

@@ -44,7 +44,7 @@ def _sweep_blocks(results: Sequence[AgainstStart]) -> Iterator[Table | Figure]:
 
 
 def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
-    """The newest player of each set, and its difference from the start."""
+    """Each player's newest result on each set, and its difference from the start."""
     newest = _newest(results)
     for result, start, differences in newest:
         note = f"{result.n:,} items"
@@ -59,12 +59,14 @@ def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
 
 
 def benchmark_changes(results: Sequence[AgainstStart]) -> Iterator[Change]:
-    """Each set's headline at the start and of the newest player, where both are known."""
+    """Each set's headline at each player's start and at its newest, where both are known."""
     newest = _newest(results)
+    players = {PlayerId.parse(row.result.player).name for row in newest}
     for result, start, _ in newest:
         if start is not None:
+            whose = f" of {PlayerId.parse(result.player).name}" if len(players) > 1 else ""
             yield Change(
-                _distinct_name(result, newest),
+                _distinct_name(result, newest) + whose,
                 start.score.interval,
                 result.score.interval,
                 result.unit(result.headline),
@@ -79,11 +81,11 @@ def _distinct_name(result: BenchmarkResult, shown: Iterable[AgainstStart]) -> st
 
 
 def _newest(results: Sequence[AgainstStart]) -> Collection[AgainstStart]:
-    """The newest result of each set, sweeps aside."""
-    newest: dict[Measured, AgainstStart] = {}
+    """The newest result of each set and player, sweeps aside."""
+    newest: dict[tuple[Measured, str], AgainstStart] = {}
     for row in results:
         if not sweep_settings(row.result):
-            newest[comparison_key(row.result)] = row
+            newest[comparison_key(row.result), PlayerId.parse(row.result.player).name] = row
     return newest.values()
 
 
@@ -194,12 +196,8 @@ def _difference_figures(results: Sequence[AgainstStart]) -> Iterator[Figure]:
     """Differences of each player's newest generation from its start, set by set: one figure for
     shares; other units have only their row in the table.
     """
-    newest: dict[tuple[Measured, str], AgainstStart] = {}
-    for row in results:
-        if row.result.headline in row.differences:
-            name = PlayerId.parse(row.result.player).name
-            newest[comparison_key(row.result), name] = row
-    shares = [row for row in newest.values() if row.result.unit(row.result.headline) == "%"]
+    told = [row for row in results if row.result.headline in row.differences]
+    shares = [row for row in _newest(told) if row.result.unit(row.result.headline) == "%"]
     by_player: dict[str, list[AgainstStart]] = {}
     for row in shares:
         by_player.setdefault(row.result.player, []).append(row)

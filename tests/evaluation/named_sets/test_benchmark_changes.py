@@ -6,6 +6,7 @@ from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
 from equipoise.evaluation.named_sets.results_section import (
     benchmark_changes,
+    benchmark_headlines,
     benchmarks_section,
     sweeps,
 )
@@ -34,6 +35,16 @@ def test_a_set_is_shown_at_the_start_and_of_the_newest_generation():
     assert change.before is not None and change.after is not None
     assert (change.before.mean, change.after.mean) == (0.5, 0.7)
     assert change.higher_is_better
+
+
+def test_of_several_players_each_has_its_headline_and_its_change():
+    rows = []
+    for name, mean in (("ann", 0.5), ("bob", 0.3)):
+        start, end = (result(f"{name}@{t}", mean + 0.1 * t) for t in range(2))
+        rows += [AgainstStart(start, None, {}), AgainstStart(end, start, {})]
+    assert [change.name for change in benchmark_changes(rows)] == ["greedy of ann", "greedy of bob"]
+    labels = [line.label for line in benchmark_headlines(rows)]
+    assert labels == ["greedy (score) of ann@1", "greedy (score) of bob@1"]
 
 
 def test_a_set_without_a_start_and_a_sweep_are_no_change():
