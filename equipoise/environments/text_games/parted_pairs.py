@@ -135,12 +135,12 @@ class MeanOutcomes(AtStates):
 
 def _move(turn: Turn) -> str:
     """The legal move that an answer makes, or what it has in the form asked for, or else all."""
-    text, asked = turn.move.text, "".join(message.content for message in turn.view.messages[:1])
+    text, first = turn.move.text, "".join(message.content for message in turn.view.messages[:1])
     for form in FORMS.values():
         index = legal_index(form.read(text), turn.view.actions)
         if index is not None:
             return turn.view.actions[index]
-    moves = (form.read(text) for form in FORMS.values() if form.instruction in asked)
+    moves = (form.read(text) for form in FORMS.values() if form.instruction in first)
     return next(filter(None, moves), text)
 
 

@@ -196,8 +196,8 @@ def _difference_figures(results: Sequence[AgainstStart]) -> Iterator[Figure]:
     """Differences of each player's newest generation from its start, set by set: one figure for
     shares; other units have only their row in the table.
     """
-    told = [row for row in results if row.result.headline in row.differences]
-    shares = [row for row in _newest(told) if row.result.unit(row.result.headline) == "%"]
+    compared = [row for row in results if row.result.headline in row.differences]
+    shares = [row for row in _newest(compared) if row.result.unit(row.result.headline) == "%"]
     by_player: dict[str, list[AgainstStart]] = {}
     for row in shares:
         by_player.setdefault(row.result.player, []).append(row)
