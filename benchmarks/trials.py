@@ -14,7 +14,7 @@
     gtalign   WildGuard's rows under the published windows and judges, a small model from nothing,
               which then meets AdvBench's too
     instructions  SmolLM2 paid for instruction × relevance × no repetition: the family, DPO, SimPO
-              and GRPO, each at the best of three rates (`--sweep --dev`, then `--swept FILE`)
+              and GRPO, each at the best of four rates (`--sweep --dev`, then `--swept FILE`)
 """
 
 from __future__ import annotations

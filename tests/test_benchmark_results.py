@@ -82,7 +82,7 @@ def test_a_word_that_is_set_apart_otherwise_is_no_verdict(said):
 
 
 def test_another_difference_beside_a_verdict_is_found():
-    said = "**not tested**<!--mnpo.rival_ipo-->, +4.5 (1.6 to {})"
+    said = "**shown**<!--mnpo.rival_ipo-->, +4.5 (1.6 to {})"
     assert not verdicts.wrong_words(said.format("7.4"))
     (wrong,) = verdicts.wrong_words(said.format("9.4"))
     assert wrong == "mnpo.rival_ipo: +4.5 1.6 9.4, by its raw result 4.5 1.6 7.4"
@@ -92,8 +92,8 @@ def test_another_difference_beside_a_verdict_is_found():
         ": +9 of them",
         ", 4.5 (1.6 to 7.4)",
     ):
-        assert not verdicts.wrong_words(f"**not tested**<!--mnpo.rival_ipo-->{form}")
-    assert verdicts.wrong_words("**not tested**<!--mnpo.rival_ipo-->, +5.4 points")
+        assert not verdicts.wrong_words(f"**shown**<!--mnpo.rival_ipo-->{form}")
+    assert verdicts.wrong_words("**shown**<!--mnpo.rival_ipo-->, +5.4 points")
     exact = "**not tested**<!--mnpo.trial_start-->, +.024 (.014 to .034)"
     assert not verdicts.wrong_words(exact)
     assert verdicts.wrong_words(exact.replace(".024", ".24"))
