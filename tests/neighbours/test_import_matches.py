@@ -315,6 +315,13 @@ def test_matches_of_which_none_is_judged_have_no_leaderboard(command, tmp_path):
     assert command("report", "run", "--leaderboard", "--judge", "shorter").code == 0
 
 
+def test_matches_of_each_with_itself_advise_nothing_that_imports_lack(tmp_path):
+    rows = [battle(model, model, "tie") for model in MODELS]
+    record_matches([write(tmp_path / "rows.jsonl", rows)], "lmarena", tmp_path / "run")
+    with pytest.raises(RunError, match="no two different players met in training$"):
+        write_leaderboard(tmp_path / "run")
+
+
 def test_episodes_of_several_agents_and_of_one(tmp_path):
     rows = [
         episode({"first": "x", "second": "y"}, {"first": 2, "second": -2}),
