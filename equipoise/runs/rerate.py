@@ -109,7 +109,7 @@ def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     grades_of = teachers[name].grades_by_votes if name in teachers else mean_grades
     by_generation = [duels(run.ledger, name, t, run.config.utility, grades_of) for t in played]
     if not any(by_generation):
-        hint = "; try --of league" if run.ledger.stages("measure") else ""
+        hint = "; try --of league" if run.ledger.matches("held_out", limit=1) else ""
         raise RunError(f"{run.folder}: no two different players met in training{hint}")
     if not any(duel.scores for part in by_generation for duel in part):
         raise RunError(

@@ -318,7 +318,7 @@ def test_matches_of_which_none_is_judged_have_no_leaderboard(command, tmp_path):
 def test_matches_of_each_with_itself_advise_nothing_that_imports_lack(tmp_path):
     rows = [battle(model, model, "tie") for model in MODELS]
     record_matches([write(tmp_path / "rows.jsonl", rows)], "lmarena", tmp_path / "run")
-    with pytest.raises(RunError, match="no two different players met in training$"):
+    with pytest.raises(RunError, match=r"no two different players met in training$"):
         write_leaderboard(tmp_path / "run")
 
 
