@@ -92,7 +92,9 @@ def instructions(results: Results) -> Row:
         what,
         ", ".join(after),
         "",
-        results["command"].partition(" --out")[0],
+        "python -m benchmarks.trials instructions --model SmolLM2-135M-Instruct.Q4_1.gguf "
+        "--encoder minilm --precision bf16 --swept trial_instructions_sweep.json "
+        "--ifeval ifeval_half.jsonl",
         results["date"],
         ", ".join(after),
     )
