@@ -308,8 +308,9 @@ def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Pa
     lengths = [int(s.removeprefix(kept[1])) for s in settings if s.startswith(kept[1])]
     with RunDirectory.read(folder) as run:
         count, own = run.config.generations, run.config.seed
-    more = [f"generations={length}" for length in lengths if length > count]
-    if own != seed or any(length < count for length in lengths):
+    last = lengths[-1] if lengths else count  # what is set twice counts as set last
+    more = [f"generations={last}"] if last > count else []
+    if own != seed or last < count:
         raise SystemExit(f"{folder}: has seed {own} and {count} generations; take another --out")
     if more or not (folder / "report.html").exists():
         equipoise("resume", str(folder), "--json", *with_settings(more))

@@ -47,7 +47,7 @@ def test_kuhn_is_gone_on_with_and_measured_after_every_generation(tmp_path):
 
 @pytest.mark.slow
 def test_instructions_are_answered_greedily_by_the_start_and_each_arm(tmp_path):
-    few = ["--generations", "1", "--updates", "1", "--prompts", "8", "--tokens", "8"]
+    few = ["--generations", "1", "--updates", "2", "--prompts", "8", "--tokens", "8"]
     few += ["--test", "3", "--held-out", "3", "--model", "builtin/beginner", "--encoder"]
     few += [str(resolve("builtin/beginner")), "--arms", "grpo", "--set", "policy.lora=null"]
     few += ["policy.max_length=256", "judge=shorter"]
