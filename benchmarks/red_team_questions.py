@@ -20,6 +20,7 @@ are from the test files of both, or HarmBench's behaviours.
     python -m benchmarks.red_team_questions --data ../shared/data [--seeds 0 1]
         [--generations 48] [--probe 16] [--out DIR] [--json FILE]
         [--defender MODEL --adversary MODEL] [--encoder MODEL] [--behaviours val|test]
+        [--set KEY=VALUE …]
 
 The defender's rate: `--sweep --behaviours val --arms gpo "frozen adversary" rlhf`, then `--swept`.
 Prompts longer than `CHARACTERS` are dropped. No text is printed; all texts stay in the run folders.
@@ -314,11 +315,11 @@ def play(seed: int, place: Path, o: Options) -> None:
             if name == "frozen adversary":
                 own = recipe_loader.merge(own, {"schedule": {"raw": RAW}})
             best = {arm: o.at.get(f"fresh, {arm}", "")}  # by what a fresh adversary attains
-            finish(own, place, arm, seed, EXPERIMENT.settings(arm, best))
+            finish(own, place, arm, seed, [*EXPERIMENT.settings(arm, best), *o.set])
             trained = newest_weights(place / name_of(arm, seed), DEFENDER)
         if o.probe:
             own = alone(values, ADVERSARY, trained, o.probe)
-            finish(own, place, f"fresh, {arm}", seed)
+            finish(own, place, f"fresh, {arm}", seed, o.set)
 
 
 def finish(values: Values, place: Path, arm: str, seed: int, own: Sequence[str] = ()) -> None:
@@ -442,11 +443,12 @@ def add_options(parser: ArgumentParser) -> None:
     add("--defender", default="", help="a pretrained chat model: a folder, a GGUF file or an id")
     add("--adversary", default="", help="likewise; the defender's by default")
     add("--encoder", default="", help="what the guard is made from: a folder or an id")
+    add("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of every run")
     add("--behaviours", choices=["val", "test"], help="HarmBench's are the harmful held-out ones")
 
 
 GUARD = "guard.json"
-DECIDES = ("probe", "defender", "adversary", "encoder", "behaviours")
+DECIDES = ("probe", "defender", "adversary", "encoder", "behaviours", "set")
 EXPERIMENT = Experiment(
     name="red_team_questions",
     doc=__doc__,
