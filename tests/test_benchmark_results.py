@@ -597,6 +597,7 @@ def test_history_in_closed_form_is_what_newtons_method_finds():
         assert history.gaps(payoff_GAA, mine[None, -1])[0] == pytest.approx(gap)
 
 
+@pytest.mark.long
 def test_a_generations_judges_are_weighed_as_before_it_and_handicaps_are_counted(
     tmp_path, monkeypatch
 ):
@@ -614,6 +615,7 @@ def test_a_generations_judges_are_weighed_as_before_it_and_handicaps_are_counted
     assert pool.handicapped(Reputation(), ends) == pool.handicapped(BradleyTerry(), ends) == 0
 
 
+@pytest.mark.long
 def test_no_other_ratings_than_reputations_change_a_winner(tmp_path, monkeypatch):
     folder = pool_run.write(tmp_path / "pool", 2)
     config = folder / "config.yaml"

@@ -89,6 +89,7 @@ def test_what_cannot_be_fitted_is_refused(preference: list[float], message: str)
         length_controlled(np.array(preference), lengths, lengths + 1)
 
 
+@pytest.mark.long
 def test_more_answers_to_the_same_prompts_narrow_nothing():
     dice = np.random.default_rng(0)
     columns = [(dice.random(40) < 0.8) * 1.0, *dice.integers(50, 500, (2, 40)) * 1.0]
