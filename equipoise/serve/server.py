@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -23,6 +24,7 @@ from equipoise.serve.app import create, is_loopback
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.protocol import Problem
+from equipoise.system.interrupts import end
 
 if TYPE_CHECKING:
     from uvicorn import Config
@@ -115,10 +117,19 @@ def serve(
 def run(config: uvicorn.Config, listening: socket.socket) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
         # uvicorn has finished what was under way, and passes on the signal.
         return
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which a second signal ends at once."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            end(sig, frame)
+        super().handle_exit(sig, frame)
 
 
 def serve_page(

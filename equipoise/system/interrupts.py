@@ -18,7 +18,7 @@ PATIENCE = 30.0  # seconds for what takes a moment where nobody means harm
 
 def end_at_once() -> None:
     """End the process on either signal from now on, without a traceback."""
-    _listen(_end)
+    _listen(end)
 
 
 def stop_first() -> None:
@@ -45,7 +45,7 @@ def _listen(handler: Callable[[int, FrameType | None], None]) -> None:
 def _stop(number: int, frame: FrameType | None) -> None:
     end_at_once()
     if _importing(frame):
-        _end(number, frame)
+        end(number, frame)
     raise KeyboardInterrupt
 
 
@@ -57,7 +57,8 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def end(number: int, frame: FrameType | None) -> None:
+    """End the process at once, with one line."""
     os.write(2, b"\nstopped; what is recorded is kept\n")
     os._exit(STOPPED)
 
@@ -65,7 +66,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _end_on_unraisable(unraisable: Any) -> None:
     """End the process on an interrupt that cannot be raised, as in a destructor."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        _end(0, None)
+        end(0, None)
     sys.__unraisablehook__(unraisable)
 
 

@@ -85,6 +85,17 @@ def test_it_serves_until_it_is_told_to_stop_and_finishes_what_is_under_way(tmp_p
         httpx.get(facts["url"].replace("/v1", "/health"))
 
 
+@pytest.mark.long
+def test_a_second_signal_ends_it_at_once(tmp_path):
+    process = start("serve", "builtin", "--port", "0", "--json", cwd=tmp_path)
+    httpx.get(_facts(process)["url"].replace("/v1", "/health"))
+    # While it stands still, so that both have come when it goes on.
+    for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err == "\nstopped; what is recorded is kept\n"
+
+
 @pytest.mark.slow
 def test_a_runs_generations_and_mixture_are_served(command, tmp_path, monkeypatch):
     assert command("run", "quickstart", *SMALL, "--out", "run", "--json").code == 0
