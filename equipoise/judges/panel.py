@@ -90,11 +90,17 @@ class Panel(Judge):
             if below or self.standardise:
                 why = f"{below[0]} may score below 0" if below else "standardised ones are"
                 raise ValueError(f"how: {self.how} needs scores of at least 0; {why}")
+            if self.at_least not in (1, self._needed):
+                raise ValueError(f"at_least: is not read with how: {self.how}, which needs all")
         return self
 
     @property
     def _is_welfare(self) -> bool:
         return self.how in ("product", "least")
+
+    @property
+    def _needed(self) -> int:
+        return len(self.judges) if self._is_welfare else self.at_least
 
     @property
     def known_utilities(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -115,9 +121,8 @@ class Panel(Judge):
             return 0.0, 1.0
         if self.standardise:
             return -math.inf, math.inf
-        ranges = [judge.score_range for judge in self.judges.values()]
-        known = [limits for limits in ranges if limits is not None]
-        if len(known) < len(ranges):
+        known = [limits for each in self.judges.values() if (limits := each.score_range)]
+        if len(known) < len(self.judges):
             return None
         if self._is_welfare:
             one = math.prod if self.how == "product" else min
@@ -128,7 +133,7 @@ class Panel(Judge):
         """The reasons why too few members can judge it; "" where enough can."""
         why = {name: judge.why_unjudgeable(prompt) for name, judge in self.judges.items()}
         reasons = [f"{name}: {reason}" for name, reason in why.items() if reason]
-        return "; ".join(reasons) if len(why) - len(reasons) < self.at_least else ""
+        return "; ".join(reasons) if len(why) - len(reasons) < self._needed else ""
 
     def inner_judges(self) -> Sequence[Judge]:
         return list(self.judges.values())
@@ -167,9 +172,8 @@ class Panel(Judge):
         self, match: Match, judgements: Mapping[str, Judgement], member_scores: Sequence[Scores]
     ) -> Judgement:
         """The panel's judgement of `match`, by the judgements of its members by name."""
-        combine = self._majority
-        if self.how != "majority":
-            combine = self._average
+        combine = self._majority if self.how == "majority" else self._average
+        if self.how in ("mean", "median"):
             member_scores = on_all_seats(member_scores)
         scores = {
             seat: {"score": value}
@@ -182,12 +186,8 @@ class Panel(Judge):
                 scores[seat] = {name: own[seat] for name, own in of_member.items()} | scores[seat]
         reasons: list[str] = []
         if len(scores) < len(self.judged_seats(match)):
-            reasons = [
-                f"{name}: {judgement.reason}"
-                for name, judgement in judgements.items()
-                if judgement.reason
-            ]
-            reasons = reasons or [f"fewer than {self.at_least} judges had a score"]
+            reasons = [f"{name}: {each.reason}" for name, each in judgements.items() if each.reason]
+            reasons = reasons or [f"fewer than {self._needed} judges had a score"]
         votes: list[Vote] = []
         for name, judgement in judgements.items():
             votes += _votes(name, match, judgement)
@@ -196,7 +196,7 @@ class Panel(Judge):
 
     def _average(self, seat: str, match: Match, member_scores: Sequence[Scores]) -> float | None:
         values = [scores[seat] for scores in member_scores if seat in scores]
-        if len(values) < (len(self.judges) if self._is_welfare else self.at_least):
+        if len(values) < self._needed:
             return None
         how = {"mean": fmean, "median": median, "product": math.prod, "least": min}[self.how]
         return float(how(values))

@@ -1,10 +1,12 @@
 import math
+from typing import ClassVar
 
 import pytest
 from judge_context import TestContext
 from pydantic import ValidationError
 
 from equipoise.judges.base import Judge
+from equipoise.judges.pointwise import Pointwise
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
@@ -175,9 +177,31 @@ def test_a_welfare_needs_every_member_and_no_score_below_0():
     mute = RIGHT | {"fact": "nothing"}
     (verdict,) = judge([RIGHT, mute], match("4"), how="product")
     assert not verdict.scores and "nothing" in verdict.reason
+    three = {"kind": "panel", "judges": [RIGHT] * 3, "how": "product"}
+    with pytest.raises(ValidationError, match="at_least: is not read with how: product"):
+        Judge.build({**three, "at_least": 2})
+    built = Judge.build({"kind": "panel", "judges": [RIGHT, mute], "how": "product"})
+    assert "nothing" in built.why_unjudgeable(PROMPT)  # one member cannot, so none can
     built = Judge.build({"kind": "panel", "judges": [RIGHT, RIGHT], "how": "product"})
     assert built.known_utilities == ("score", "exact", "exact2")
     assert built.score_range == (0.0, 1.0) and not built.compares
+
+
+class Vowels(Pointwise):
+    """The share of vowels in a text that has any."""
+
+    kind: str = "vowels"
+    bounds: ClassVar = (0.0, 1.0)
+
+    def score(self, prompt, text):
+        vowels = sum(text.count(vowel) for vowel in "aeiou")
+        return {"score": vowels / len(text)} if vowels else "no vowel"
+
+
+def test_a_welfare_leaves_out_the_one_answer_that_a_member_did_not_score():
+    (verdict,) = judge({"right": RIGHT, "vowels": Vowels()}, match("a", "4"), how="product")
+    assert verdict.scores == {"1": {"right": 0.0, "vowels": 1.0, "score": 0.0}}
+    assert verdict.reason == "vowels: no vowel"
 
 
 def test_standardised_scores_have_no_bounds():
