@@ -71,6 +71,9 @@ class Panel(Judge):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Panel:
+        for name in self.judges:  # the voters of its judgements; of a welfare utilities, too
+            if "@" in name or name in ("", "score" if self._is_welfare else ""):
+                raise ValueError(f"judges: '{name}' can be no member's name; choose another")
         alone = [name for name, judge in self.judges.items() if not judge.compares]
         if alone and len(alone) < len(self.judges):
             others = [name for name in self.judges if name not in alone]
@@ -79,9 +82,7 @@ class Panel(Judge):
                 "judge them alone; a panel holds judges of one sort"
             )
         if self.at_least > len(self.judges):
-            raise ValueError(
-                f"at_least: {self.at_least} of {len(self.judges)} judges can never agree"
-            )
+            raise ValueError(f"at_least: {self.at_least} of {len(self.judges)} can never agree")
         if self.how == "majority" and self.standardise:
             raise ValueError("standardise: a majority counts preferences, which have no scale")
         if self._is_welfare:
@@ -281,8 +282,7 @@ class FirstPlace(Judge):
 
     def at(self, judge_context: JudgeContext) -> Self:
         inner = self.judge_of_answers.at(judge_context)
-        seated = super().at(judge_context)
-        return seated.model_copy(update={"judge_of_answers": inner})
+        return super().at(judge_context).model_copy(update={"judge_of_answers": inner})
 
     def questions(self, seats: int, pool: int) -> int:
         return self.judge_of_answers.questions(seats, pool)

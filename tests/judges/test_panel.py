@@ -140,7 +140,9 @@ def test_whether_a_panels_scores_compare_follows_its_members_and_its_rule():
     ("settings", "message"),
     [
         ({"judges": {"x": pairwise("A"), "y": RIGHT}}, "x compare .* y "),
-        ({"judges": [RIGHT, BRIEF], "at_least": 3}, "3 of 2 judges can never agree"),
+        ({"judges": [RIGHT, BRIEF], "at_least": 3}, "3 of 2 can never agree"),
+        ({"judges": {"a@b": RIGHT, "c": RIGHT}}, "'a@b' can be no member's name"),
+        ({"judges": {"score": RIGHT, "c": RIGHT}, "how": "least"}, "'score' can be no member"),
         (
             {"judges": [RIGHT, BRIEF], "how": "majority", "standardise": True},
             "preferences, which have no scale",
