@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.adapters import packaged_models
-from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer
+from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer, torch_dtype
 from equipoise.models.progress import quiet
 from equipoise.players.local import Local
 from equipoise.report.terminal import show_notes
@@ -73,11 +73,11 @@ def merge(
             str(generation) if (generation / "tokenizer.json").is_file() else model
         )
 
-    kind = load_config(model).dtype if dtype == "auto" else dtype
+    kind = load_config(model).dtype if dtype == "auto" else torch_dtype(model, dtype, "cpu")
 
     def write(draft: Path) -> None:
         with quiet():
-            merged.to(kind or "float32").save_pretrained(draft)
+            merged.to(kind or merged.dtype).save_pretrained(draft)
             tokenizer.save_pretrained(draft)
         write_card(card, draft)
 

@@ -55,6 +55,23 @@ def test_the_merged_model_answers_as_the_adapter_does(command, adapter_copy, tmp
     assert card.data.library_name == "transformers" and "is merged into" in card.text
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_are_written_in_the_precision_that_is_asked_for(dtype, command, adapter_copy):
+    adapter = adapter_copy / "players" / "policy" / "1"
+    done = command("merge", adapter, "--to", "whole", "--dtype", dtype)
+    assert done.code == 0, done.err
+    assert {weight.dtype for weight in load_file("whole/model.safetensors").values()} == {
+        getattr(torch, dtype)
+    }
+
+
+def test_a_base_that_names_no_precision_is_written_in_float32(adapter_copy, tmp_path, monkeypatch):
+    monkeypatch.setattr(merge_adapter, "load_config", lambda _: SimpleNamespace(dtype=None))
+    merge_adapter.merge(adapter_copy / "players" / "policy" / "1", tmp_path / "whole")
+    weights = load_file(tmp_path / "whole" / "model.safetensors").values()
+    assert {weight.dtype for weight in weights} == {torch.float32}
+
+
 def test_what_cannot_be_merged_is_refused(command, adapter_copy, tmp_path):
     adapter = adapter_copy / "players" / "policy" / "1"
     (tmp_path / "full").mkdir()
