@@ -1,9 +1,12 @@
 """Folders appear whole, in place of older ones, and say what is wrong with them."""
 
+from pathlib import Path
+
 import pytest
 
 from equipoise.errors import RunError
 from equipoise.system.files import check_whole, faults, write_folder, write_text
+from equipoise.system.locks import check_place
 
 
 def written(folder, **texts):
@@ -21,6 +24,27 @@ def test_a_folder_takes_the_place_of_an_older_one(tmp_path):
     assert (folder / "weights").read_text() == "new"
     assert not (folder / "more").exists() and faults(folder) == []
     assert [path.name for path in tmp_path.iterdir()] == ["3"]
+
+
+def test_a_link_to_a_folder_stays_one(tmp_path):
+    (tmp_path / "disk" / "3").mkdir(parents=True)
+    (tmp_path / "3").symlink_to(tmp_path / "disk" / "3")
+    written(tmp_path / "3", weights="new")
+    assert (tmp_path / "3").is_symlink()
+    assert (tmp_path / "disk" / "3" / "weights").read_text() == "new"
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["3"]
+
+
+def test_what_cannot_be_replaced_as_a_whole_is_refused_before_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checked = []
+    monkeypatch.setattr("equipoise.system.locks.check_writable", checked.append)
+    for place in (Path(), tmp_path, Path("/proc")):  # the last: where a disk is mounted
+        with pytest.raises(RunError, match="name a new folder in it"):
+            check_place(place)
+    (tmp_path / "3").mkdir()
+    check_place(Path("3"))
+    assert checked == [tmp_path]  # where the draft will be
 
 
 def test_a_folder_that_is_not_written_to_its_end_is_not_there(tmp_path):

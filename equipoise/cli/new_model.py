@@ -12,7 +12,7 @@ import typer
 
 from equipoise.errors import ConfigError
 from equipoise.system.command_options import Json, Push, Trust, say, show
-from equipoise.system.locks import check_writable
+from equipoise.system.locks import check_place, check_writable
 
 if TYPE_CHECKING:
     from equipoise.models.fresh_model import NewModel
@@ -83,7 +83,7 @@ def _check_out(out: Path, overwrite: bool) -> None:
         raise ConfigError(
             f"{out}: is not an empty folder; choose another --out, or --overwrite to write into it"
         )
-    check_writable(out)
+    (check_writable if overwrite else check_place)(out)
 
 
 def sft(

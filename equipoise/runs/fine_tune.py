@@ -11,7 +11,7 @@ from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs.monitor import Monitor, Silent, within
 from equipoise.system.files import write_folder
-from equipoise.system.locks import check_writable
+from equipoise.system.locks import check_place
 from equipoise.types import Message, Prompt
 
 Example = tuple[Sequence[Message], str]  # a chat, and the answer to learn
@@ -48,7 +48,7 @@ def fine_tune(
     Raises RunError where `out` is not empty or cannot be written, DataError for a row without an
     answer, and what `train_sft` raises.
     """
-    check_writable(out)
+    check_place(out)
     if out.exists() and any(out.iterdir()) and not overwrite:
         raise RunError(f"{out}: is not empty; use --overwrite, or choose another --out")
     examples = read_examples(data) if isinstance(data, str) else data

@@ -14,6 +14,7 @@ from equipoise.evaluation.harnesses.base import Harness
 from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.ratings.base import Ratings
+from equipoise.report.terminal import Display, show_notes
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import has_consent
@@ -209,8 +210,6 @@ class Run:
         ConfigError for other settings and for an edited configuration, RunError where another
         process plays the run or where it is somebody else's (see `trust`), Stopped on Ctrl-C.
         """
-        from equipoise.report.terminal import show_notes
-
         place = None if directory is None else Path(directory)
         with (
             RunDirectory.in_home_folder(self.path, place, show_notes),
@@ -253,8 +252,6 @@ class Run:
         progress: bool = True,
     ) -> Rejudgement:
         """Have another judge score recorded matches, beside the run's; nothing is played."""
-        from equipoise.report.terminal import Display, show_notes
-
         _one_of(part, get_args(JudgedPart), "part")
         other = recipe_loader.component(Judge, judge, settings, "--with").as_it_is()
         with (
@@ -286,7 +283,6 @@ class Run:
         Raises ConfigError and DataError before anything is asked, RunError for missing players or a
         run that is in use, Stopped on Ctrl-C: the same call goes on.
         """
-        from equipoise.report.terminal import Display, show_notes
         from equipoise.runs.measure_sets import measure
 
         with (
@@ -309,7 +305,6 @@ class Run:
         Raises ConfigError, before anything is measured, for a missing harness or task and for
         players without weights, DataError where data cannot be had.
         """
-        from equipoise.report.terminal import show_notes
         from equipoise.runs.measure_sets import players_of
         from equipoise.runs.named_sets.harness import measure_by_harness
 
@@ -363,7 +358,6 @@ class Run:
 
         Raises ConfigError, DataError and RunError before anything is recorded.
         """
-        from equipoise.report.terminal import show_notes
         from equipoise.runs.named_sets.harness import import_scores
 
         many = [files] if isinstance(files, str | Path) else files

@@ -14,7 +14,7 @@ from equipoise.report.terminal import show_notes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.model_card import merged_note, model_card, write_card
 from equipoise.system.files import write_folder
-from equipoise.system.locks import check_writable
+from equipoise.system.locks import check_place
 from equipoise.types import PlayerId
 
 
@@ -55,7 +55,7 @@ def merge(
         )
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise RunError(f"{to}: exists and is not empty; choose another --to")
-    check_writable(to)
+    check_place(to)
     with RunDirectory.read(folder) as run:
         if base is None:
             show_notes(run.agree_without_parts(trust))

@@ -16,6 +16,7 @@ from equipoise.models.progress import ignore_known_warnings
 from equipoise.players.endpoint import Endpoint
 from equipoise.report.html import render
 from equipoise.report.section import Change, Headline
+from equipoise.report.terminal import Display, show_notes, terminal
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.base import workers
@@ -120,8 +121,6 @@ def _other_device(run: RunDirectory, here: str) -> tuple[str, ...]:
 @contextmanager
 def _display(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
     """A terminal's display of the run, after the notes that its user should read."""
-    from equipoise.report.terminal import Display, show_notes
-
     devices = explain_devices(run.config)
     show_notes((*run.notes, *_other_device(run, devices)))
     if devices and progress:
@@ -136,8 +135,6 @@ def _display(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
 
 def console() -> Any:
     """The terminal, or the plain lines of a file."""
-    from equipoise.report.terminal import terminal
-
     # A notebook gets the plain lines of a file: each of rich's own outputs there is a block of
     # HTML, and its kernel asks for colours in the environment.
     return terminal(force_jupyter=False, force_terminal=sys.stdout.isatty())

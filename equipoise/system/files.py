@@ -87,6 +87,7 @@ def write_folder(folder: Path, write: Callable[[Path], None], begun: bool = True
 
     `begun`: whether `write` is given a folder that is there; otherwise it makes it.
     """
+    folder = folder.resolve()  # beside what a link leads to
     draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     try:

@@ -91,6 +91,14 @@ def check_writable(folder: Path) -> None:
         raise RunError(f"{place}: cannot be written ({error.strerror})") from error
 
 
+def check_place(folder: Path) -> None:
+    """Raise RunError where `files.write_folder` could not put a folder in its place."""
+    place = folder.resolve()
+    if place.is_mount() or place == Path.cwd():
+        raise RunError(f"{folder}: cannot be replaced as a whole; name a new folder in it")
+    check_writable(place.parent)
+
+
 NETWORK_DISKS = frozenset(
     {
         "9p",
