@@ -60,7 +60,17 @@ VALUES = {
     "judge": "clerk",
     "loss": {"kind": "dpo", "reference": "previous"},
     "learner": {"kind": "preference", "batch_size": 8, "learning_rate": 1e-3},
-    "evaluate": {"kind": "held_out", "samples": 1},
+    "evaluate": {
+        "kind": "held_out",
+        "samples": 1,
+        "sets": {
+            "asked": {
+                "kind": "prompts",
+                "prompts": {"kind": "clerk_questions", "count": 1, "test": 12},
+                "judge": "clerk",
+            }
+        },
+    },
     "max_unjudged": 1.0,
 }
 TIMED = {"seconds", "tokens_per_second", "checksum"}  # the last: of rows with times

@@ -25,6 +25,7 @@ from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.question import advice, unread_reply
 from equipoise.matches.match_play import Batch, play
 from equipoise.players.base import Actor, Scorer, TextScorer
+from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.database import to_json
 from equipoise.runs.judge_matches import judge_missing, most_common
@@ -208,7 +209,8 @@ class SetMeasurement:
         actor = _actor(run, player, benchmark.temperature, benchmark.max_new_tokens)
 
         def act(batches: Sequence[Batch]) -> list[list[Move]]:
-            return [actor.act(views, dice) for _, views, dice in batches]
+            requests = [MoveRequest(actor, views, dice) for _, views, dice in batches]
+            return run.dispatcher.act(requests)  # in the same units, whoever works
 
         for chunk in unplayed_chunks(run, planned):
             with within(run.monitor, len(chunk), moves_of(benchmark.game_played, chunk)):
@@ -225,9 +227,8 @@ def _unread(run: OpenRun, benchmark: Benchmark) -> str:
 
 def _judge_context(run: OpenRun, benchmark: Benchmark) -> JudgeContext:
     """The same for every player, so that all are judged alike."""
-    context = judge_context(run, 0)
     seed = seeds.child(run.config.seed, PART, "judge", benchmark.seed)
-    return with_changes(context, game=benchmark.game_played, seed=seed)
+    return with_changes(judge_context(run, 0), game=benchmark.game_played, seed=seed)
 
 
 def _actor(
@@ -257,8 +258,7 @@ def _likelihoods(
         )
     rows = [text for item in items for text in item.continuations]
     run.monitor.stage(f"{name}: {player} scores", len(rows), player.generation)
-    keys = [row.key for row in rows]
-    known = run.ledger.logprobs(player, actor.encoding, keys)
+    known = run.ledger.logprobs(player, actor.encoding, [row.key for row in rows])
     for chunk in chunks(rows, answers_at_once(run)):
         missing = {row.key: row for row in chunk if row.key not in known}
         for plain in (False, True):
