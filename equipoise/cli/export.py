@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from equipoise.errors import ConfigError
 from equipoise.system.command_options import Json, Push, RunFolder, Trust, say, show
 
 
@@ -40,6 +41,8 @@ def export(
     from equipoise.runs.handle import Run
     from equipoise.runs.people.vote_results import export_votes
 
+    if sum(map(bool, (push, answers, votes))) > 1:
+        raise ConfigError("--push, --answers, --votes: give one of them; records alone are pushed")
     address = ""
     if votes:
         written = export_votes(folder, to)
@@ -49,8 +52,8 @@ def export(
         exported = Run(folder).export(to, push)
         written, address = exported.rows, exported.address
     if json:
-        show({str(path): rows for path, rows in written.items()})
-        return
+        facts: dict[str, object] = {str(path): rows for path, rows in written.items()}
+        return show(facts | ({"pushed": address} if address else {}))
     for path, rows in written.items():
         say(f"{path}  {rows} rows")
     if address:

@@ -345,6 +345,15 @@ def test_a_report_lies_where_it_is_asked_for_or_in_its_run(command, recorded_fol
         assert refused.code == 2 and why in refused.err
 
 
+@pytest.mark.parametrize(
+    "options",
+    [("--votes", "--push", "lab/x"), ("--answers", "--push", "lab/x"), ("--votes", "--answers")],
+)
+def test_an_export_is_of_one_kind(options, command):
+    refused = command("export", "run", "--to", "out", *options)
+    assert refused.code == 2 and "give one of them" in refused.err
+
+
 def test_votes_and_answers_are_exported_in_place_of_records(command, recorded_folder, tmp_path):
     shutil.copytree(recorded_folder("people"), tmp_path / "run")
     votes = command("export", "run", "--to", "votes", "--votes")

@@ -131,8 +131,8 @@ def test_a_merged_model_is_pushed(command, adapter_run, tmp_path, hub, logged_in
 
 def test_an_export_is_pushed_alone(command, adapter_run, tmp_path, hub, logged_in):
     (tmp_path / "diary.txt").write_text("private")
-    done = command("export", adapter_run, "--to", ".", "--push", "lab/records")
-    assert done.code == 0, done.err
+    done = command("export", adapter_run, "--to", ".", "--push", "lab/records", "--json")
+    assert done.code == 0 and "lab/records" in done.facts["pushed"], done.err
     files = set(hub.files["lab/records"])
     assert {"README.md", "pairs.parquet", "cards/policy@1.md"} <= files
     assert "diary.txt" not in files
