@@ -218,6 +218,14 @@ def test_nothing_was_started_here(tmp_path):
         launcher.stop(tmp_path)
 
 
+def test_a_server_of_somebody_else_at_the_address_is_not_asked(tmp_path, monkeypatch):
+    state = launcher.ServerState(os.getpid(), "http://127.0.0.1:1", "m", begun="1")
+    (tmp_path / launcher.STATE).write_text(json.dumps(asdict(state)))
+    monkeypatch.setattr(launcher, "health", lambda _: True)
+    facts = launcher.status(tmp_path)
+    assert facts["answers"] and not facts["running"] and "version" not in facts
+
+
 @pytest.mark.long
 def test_a_server_is_started_looked_at_killed_and_stopped(environment, tmp_path):
     python, folder = find_environment(environment), tmp_path / "s"

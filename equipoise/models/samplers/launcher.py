@@ -299,7 +299,7 @@ def status(folder: Path) -> dict[str, Any]:
         "running": state.is_alive(),
         "answers": health(state.url),
     }
-    if facts["answers"]:
+    if facts["running"] and facts["answers"]:  # else another's answers there
         facts["version"] = _get(f"{state.url}/version")["version"]
         cards = _get(f"{state.url}/v1/models")["data"]
         facts["serves"] = [card["id"] for card in cards]
