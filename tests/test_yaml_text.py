@@ -146,6 +146,15 @@ def test_values_from_python_may_be_as_deep_as_those_of_a_file():
         check_plain(nested(DEPTH + 1), "settings")
 
 
+def test_the_kind_that_is_meant_by_default_may_be_named():
+    recipe = {"extends": "quickstart", "evaluate": {"kind": "held_out", "every": 2}}
+    ours = recipe_loader.load(recipe).evaluate
+    by_option = recipe_loader.load("quickstart", ["evaluate={kind: held_out, every: 2}"]).evaluate
+    assert ours == by_option and ours.every == 2 and list(ours.sets) == ["greedy"]
+    other = recipe_loader.load("quickstart", ["evaluate={kind: sets, every: 2}"]).evaluate
+    assert not other.sets  # another kind replaces it whole
+
+
 def test_a_runs_own_configuration_extends_nothing(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("extends: mnpo\n")

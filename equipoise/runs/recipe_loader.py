@@ -188,7 +188,7 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
         if not (isinstance(old, dict) and isinstance(value, Mapping)):
             merged[key] = value
         else:
-            merged[key] = merge(old, value) if _same_kind(old, value) else value
+            merged[key] = merge(old, value) if _same_kind(old, value, key) else value
     return merged
 
 
@@ -224,8 +224,11 @@ def _mapping(component: Any) -> Any:
     return {"kind": component} if isinstance(component, str) else component
 
 
-def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
-    return above.get("kind", below.get("kind")) == below.get("kind")
+def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any], part: str = "") -> bool:
+    """True if both are of one kind, that of `part` by default where the one below names none."""
+    field = RunConfig.model_fields.get(part)
+    kind = below.get("kind", field and field.default)
+    return above.get("kind", kind) == kind
 
 
 def plain_values(value: Any) -> Any:
@@ -259,7 +262,8 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
         return origins
     if isinstance(overrides, str):
         raise ConfigError(f"settings '{overrides}': must be a mapping")
-    for text in sorted(overrides, key=_names_no_kind):
+    # `part.kind=…` comes before the settings of that kind.
+    for text in sorted(overrides, key=lambda t: not t.partition("=")[0].strip().endswith(".kind")):
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
@@ -269,11 +273,6 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
         _put(values, path, parse_yaml(value, origin))
         origins[".".join(path)] = origin
     return origins
-
-
-def _names_no_kind(text: str) -> bool:
-    """False for `part.kind=…`, which comes before the settings of that kind."""
-    return not text.partition("=")[0].strip().endswith(".kind")
 
 
 def _leaves(path: Sequence[str], value: Any) -> Iterator[str]:
