@@ -155,6 +155,13 @@ def test_the_kind_that_is_meant_by_default_may_be_named():
     assert not other.sets  # another kind replaces it whole
 
 
+@pytest.mark.parametrize("text", ["executor={processes: 0}", "judge={kind: shorter, unt: 1}"])
+def test_a_fault_within_an_override_is_the_overrides(text):
+    with pytest.raises(ConfigError) as refused:
+        recipe_loader.load("quickstart", [text])
+    assert str(refused.value).startswith(f"-s {text}: ")
+
+
 def test_a_runs_own_configuration_extends_nothing(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("extends: mnpo\n")

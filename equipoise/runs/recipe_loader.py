@@ -270,8 +270,9 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
             raise ConfigError(f"-s {shorten(text)}: write it as -s key.path=value")
         path = _full_path(key.split("."), values)
         origin = f"-s {shorten(text)}"
-        _put(values, path, parse_yaml(value, origin))
-        origins[".".join(path)] = origin
+        parsed = parse_yaml(value, origin)
+        _put(values, path, parsed)
+        origins |= dict.fromkeys([".".join(path), *_leaves(path, parsed)], origin)
     return origins
 
 
