@@ -13,8 +13,10 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.people import play_server as play_server_module
 from equipoise.runs.people.journal import PEOPLE, played_matches
 from equipoise.runs.people.play_server import open_play_server
+from equipoise.types import Prompt, user
 
 ANSWERS = {"rocky": "rock", "polly": "paper"}
 MATRIX = Game.build({"kind": "matrix", "name": "rock_paper_scissors"})
@@ -87,6 +89,15 @@ def test_every_seat_of_the_games_can_be_taken(run, game, seat, moves, turns):
     assert [turn.move.text for turn in own] == moves and len(match.turns) == turns
     others = {str(match.seats[turn.seat]) for turn in match.turns} - {"ann@0"}
     assert others == {"rocky@0"}
+
+
+def test_a_person_meets_only_prompts_that_give_the_seat_a_move(run, monkeypatch):
+    seeds_of = [Prompt(str(n), (user("Do it."),), {"harmful": n % 3 == 1}) for n in range(6)]
+    monkeypatch.setattr(play_server_module, "_prompts", lambda run, text: seeds_of)
+    with open_play_server(run, "adversary", Game.build("red_team"), ["rocky"]) as play_server:
+        sittings = [play_server.open_match("ann") for _ in range(8)]
+    assert all(sitting.view for sitting in sittings)
+    assert {sitting.plan.prompt.id for sitting in sittings} <= {"1", "4"}
 
 
 def test_a_match_that_was_cut_off_goes_on_where_it_was(run):

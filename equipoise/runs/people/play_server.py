@@ -50,7 +50,8 @@ class PlayServer:
         self._config = run.config
         self._population = population
         self._judge = judge
-        self._prompts = _prompts(run, prompt)
+        dealt = _prompts(run, prompt)
+        self._prompts = [each for each in dealt if seat in game.seats_for(each)] or dealt
         self._mixture = _mixture(run)
         self._against = tuple(against)
         self._journal = played_matches(run.folder)
@@ -59,8 +60,7 @@ class PlayServer:
         if fault := next(iter(game.faults([example])), ""):
             raise ConfigError(f"{fault}; --prompt gives another")
         if seat not in game.seats_for(example):
-            seats = list(game.seats_for(example))
-            hint = nearest(seat, seats)
+            hint = nearest(seat, list(game.seats_for(example)))
             raise ConfigError(f"--seat {seat}: '{game.kind}' has no such seat; {hint}")
         for each in against:  # what cannot be seated is refused now
             self._player(each.rpartition("=")[2], 0)
