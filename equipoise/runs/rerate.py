@@ -84,8 +84,7 @@ def _by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Reratin
 
 def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
     duels_by_generation = _duels(run, judge)
-    names = list(run.config.players)
-    rated = []
+    names, rated = list(run.config.players), []
     for t in range(len(duels_by_generation)):
         seed = seeds.child(run.config.seed, "standing", t)
         rated.append(tuple(ratings.training_ratings(names, duels_by_generation[: t + 1], seed)))
@@ -99,15 +98,16 @@ def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     """Generation by generation, the meetings of two different players in training."""
     teachers = {each.name: each for each in map(run.config.judge_of, run.config.learning)}
     name = judge or next(iter(teachers), run.config.measuring_judge.name)
-    judged = run.ledger.stages("judge")
-    known = {facts["judge"] for _, _, _, facts, _ in judged if facts.get("judge")}
+    known = {stage.facts.get("judge") or "" for stage in run.ledger.stages("judge")} - {""}
     if name not in known:
         raise RunError(
             f"{run.folder}: has no judgements by '{name}'; known: {', '.join(sorted(known))}"
         )
-    played = sorted({t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"})
+    played = [t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"]
     grades_of = teachers[name].grades_by_votes if name in teachers else mean_grades
-    by_generation = [duels(run.ledger, name, t, run.config.utility, grades_of) for t in played]
+    generations = range(max(played, default=-1) + 1)  # not all, where data brings pairs along
+    utility = run.config.utility
+    by_generation = [duels(run.ledger, name, t, utility, grades_of) for t in generations]
     if not any(by_generation):
         hint = "; try --of league" if run.ledger.matches("held_out", limit=1) else ""
         raise RunError(f"{run.folder}: no two different players met in training{hint}")

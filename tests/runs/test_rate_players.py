@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from equipoise.judges.base import Judge
-from equipoise.ratings.base import Ratings
+from equipoise.ratings.base import Duel, Ratings
 from equipoise.ratings.reputation import Reputation, weighted_means
 from equipoise.runs import rate_players
+from equipoise.runs import rerate as rerate_module
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import Ledger
+from equipoise.runs.ledger import FinishedStage, Ledger
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.rate_players import duels, rate
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
@@ -118,3 +119,18 @@ def test_only_what_a_rating_needs_is_read(kind, read, ledger, monkeypatch):
     run.roster.players.return_value = [PlayerId("a", 0), PlayerId("b", 0)]
     rate(run, [MATCH], [], 2)
     assert asked == read
+
+
+def test_ratings_anew_stand_at_their_generation_where_the_first_was_not_played(monkeypatch):
+    """Its pairs were the data's; the places of the list are generations."""
+    met = {1: [Duel("a", "b", {"peers": (1.0, 0.0)})]}
+    monkeypatch.setattr(rerate_module, "duels", lambda ledger, judge, t, *_: met.get(t, []))
+    stages = {
+        name: [FinishedStage(f"1/{name}", 1, name, {"judge": "peers"}, 0.0)]
+        for name in ("judge", "play")
+    }
+    run = MagicMock()
+    run.ledger.stages = stages.get
+    run.config.players, run.config.learning, run.config.seed = ("a", "b"), (), 0
+    rerating = rerate_module.rerate(run, Ratings.build("bradley_terry"), "matches", "peers")
+    assert [[rating.name for rating in rated] for rated in rerating.ratings] == [[], ["a", "b"]]
