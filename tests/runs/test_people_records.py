@@ -2,9 +2,11 @@
 that keeps them.
 """
 
+import resource
+
 import pytest
 
-from equipoise.errors import DataError, RunError
+from equipoise.errors import DataError, DiskFull, RunError
 from equipoise.ratings.base import Outcome
 from equipoise.runs.ledger import MEETING, Ledger
 from equipoise.runs.people import ballot
@@ -112,6 +114,19 @@ def test_a_file_of_votes_is_whole_or_says_which_line_is_not(tmp_path):
         file.write(b'{"left": 3}\n')
     with pytest.raises(RunError, match=r"votes.jsonl, line 3: is damaged \(.*take the line out"):
         journal.read()
+
+
+def test_a_vote_that_a_full_disk_refuses_leaves_no_half_of_itself(tmp_path):
+    journal = votes_of(tmp_path)
+    journal.add(HumanVote(ANN, BEN, "left", "x"))
+    size, limits = journal.path.stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, limits[1]))
+    try:
+        with pytest.raises(DiskFull, match=r"votes.jsonl: cannot write .*free some space"):
+            journal.add(HumanVote(ANN, CAT, "tie", "y", "r" * 500))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert journal.path.stat().st_size == size
 
 
 @pytest.mark.parametrize("name", ["", " ", "a" * 61, "a@b", "a\x00", "a\u202eb"])

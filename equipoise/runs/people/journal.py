@@ -35,13 +35,13 @@ class Journal(Generic[T]):
         line = msgspec.json.encode(record) + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b") as file:
+            with self.path.open("a+b", buffering=0) as file:
                 lock(file)
                 end = _whole(file)
                 file.truncate(end)
                 try:
-                    file.write(line)
-                    file.flush()
+                    while line:  # a disk that fills takes a part of it
+                        line = line[file.write(line) :]
                     os.fsync(file.fileno())
                 except OSError as error:
                     file.truncate(end)
