@@ -351,15 +351,14 @@ class MNPO(EstimatesWins, ResidualLoss):
             return scale_to_one(self.against.rivals(pool) or [(pool.current, 1.0)])
         if isinstance(self.weights, tuple):
             return scale_to_one(zip(pool.past, self.weights, strict=False))
-        players = pool.others(self.against)
-        weights = self.weights or dict.fromkeys((player.name for player in players), 1.0)
-        for player in players:
-            if player.name not in weights:
-                names = ", ".join(other.name for other in players)
-                raise ConfigError(
-                    f"loss.weights: none for player '{player.name}'; give one for each of {names}"
-                )
-        return scale_to_one((player, weights[player.name]) for player in players)
+        players = {player.name: player for player in pool.others(self.against)}
+        weights = self.weights or dict.fromkeys(players, 1.0)
+        # One setting serves all learners, and a learner is no peer of its own.
+        for name in sorted((weights.keys() ^ players.keys()) - {pool.current.name}):
+            fault = "none for player" if name in players else "nobody meets"
+            names = ", ".join(players)
+            raise ConfigError(f"loss.weights: {fault} '{name}'; give one for each of {names}")
+        return scale_to_one((player, weights[name]) for name, player in players.items())
 
     def opponents(self, pool: OpponentPool) -> Shares:
         if isinstance(self.against, MixedOpponents):

@@ -795,6 +795,10 @@ def test_others_are_opponents_by_name_or_all_alike():
         ({"against": "peers"}, "no peers in this run; let a second player learn"),
         ({"against": "outsiders"}, "no outsiders in this run; add a player"),
         ({"against": "peers", "weights": {"bob": 1.0}}, "none for player 'carol'"),
+        (
+            {"against": "peers", "weights": {"bob": 0.5, "carol": 0.4, "carl": 0.1}},
+            "nobody meets 'carl'; give one for each of bob, carol",
+        ),
         ({"against": {"peers": 0.5}}, "no peers in this run; let a second player learn"),
         ({"against": {"outsiders": {"old": 0.5}}}, "no outsiders in this run; add a player"),
     ],
