@@ -8,6 +8,7 @@ Importing this loads neither TRL nor torch.
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from equipoise import seeds
@@ -125,9 +126,8 @@ def _match(prompt: Prompt, moves: Sequence[Move], seed: int) -> Match:
 
 def _prompt(text: Any, columns: Mapping[str, Any]) -> Prompt:
     """The prompt with its facts, by the hash of both. Raises DataError."""
-    exported = columns.get("facts")
-    if isinstance(exported, str) and exported.startswith("{"):
-        columns = {**columns, **json.loads(exported)}
+    with suppress(KeyError, TypeError, ValueError):  # none, or another's column of this name
+        columns = {**columns, **json.loads(columns["facts"])}
     if not isinstance(text, str):
         text = [{**message, "content": _text([message])} for message in text]
     prompt = to_prompt({**columns, "prompt": text}, "prompt", "trl")

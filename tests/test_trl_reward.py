@@ -84,6 +84,8 @@ def test_facts_are_columns_and_those_that_an_export_has():
     assert judge([ASKED] * 2, ["4", "5"], answer=["4", "4"], **more) == [1.0, 0.0]
     facts = ['{"answer": "4"}', '{"answer": "5"}']
     assert judge([ASKED] * 2, ["4", "4"], facts=facts) == [1.0, 0.0]
+    others = ["{well known}", "[1]"]  # a column of this name that no export wrote
+    assert judge([ASKED] * 2, ["4", "5"], facts=others, answer=["4"] * 2) == [1.0, 0.0]
     with pytest.warns(UserWarning, match="exact.*answer"):
         assert judge([ASKED], ["4"]) == [None]
 
