@@ -394,6 +394,16 @@ def test_votes_are_data_that_pairs_are_made_of(voted, command, tmp_path):
         assert "ask yourself" in pair.chosen or "thou art" in pair.chosen
 
 
+def test_votes_that_cannot_be_exported_so_are_an_error(voted, command, tmp_path):
+    (tmp_path / "file").touch()
+    result = command("export", voted, "--to", tmp_path / "file", "--votes")
+    assert result.code == 2 and "cannot be written" in result.err
+    for other in (["--push", "org/name"], ["--answers"]):
+        result = command("export", voted, "--to", tmp_path / "data", "--votes", *other)
+        assert result.code == 2 and "name one of them" in result.err
+    assert not (tmp_path / "data").exists()
+
+
 def test_what_nobody_preferred_is_no_data(folder, command, tmp_path):
     result = command("export", folder, "--to", tmp_path / "data", "--votes")
     assert result.code == 2 and "preferred no answer yet" in result.err

@@ -1,6 +1,7 @@
 """Results of people's votes: rankings, agreement with judges and among people, training data."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from equipoise.runs.people.journal import (
     votes_of,
 )
 from equipoise.system.files import write_text
+from equipoise.system.locks import check_writable
 from equipoise.types import Judgement
 
 
@@ -72,9 +74,7 @@ def people_votes(run: RunDirectory, ratings: Ratings | None = None) -> PeopleVot
     if not pairs:
         return None
     counted = first_votes(votes)
-    by_voter: dict[str, int] = {}
-    for vote in counted:
-        by_voter[vote.voter] = by_voter.get(vote.voter, 0) + 1
+    by_voter = dict(Counter(vote.voter for vote in counted))
     rated = (ratings or BradleyTerry.model_validate({})).rate(
         human_outcomes(pairs), run.config.seed
     )
@@ -142,7 +142,7 @@ def _judgement_of_pair(
     scores: dict[str, dict[str, float]] = {}
     for seat, ref in pair.sources.items():
         judgement = given.get(ref.match)
-        if judgement is None or (several and _is_comparison(judgement)):
+        if judgement is None or (several and any(vote.other for vote in judgement.votes)):
             return None
         score = judgement.score(ref.seat, utility)
         if score is not None:
@@ -150,10 +150,6 @@ def _judgement_of_pair(
     if len(scores) < len(pair.sources):
         return None
     return Judgement(pair.match.id, pair.match.id, judge, scores)
-
-
-def _is_comparison(judgement: Judgement) -> bool:
-    return any(vote.other for vote in judgement.votes)
 
 
 def _calibration(
@@ -303,6 +299,7 @@ def export_votes(folder: Path, to: Path, trust: bool = False) -> dict[Path, int]
         rows = preference_rows(run)
     if not rows:
         raise RunError(f"{folder}: people have preferred no answer yet")
+    check_writable(to)
     to.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_text(to / FILE, text)
