@@ -400,7 +400,7 @@ def test_votes_that_cannot_be_exported_so_are_an_error(voted, command, tmp_path)
     assert result.code == 2 and "cannot be written" in result.err
     for other in (["--push", "org/name"], ["--answers"]):
         result = command("export", voted, "--to", tmp_path / "data", "--votes", *other)
-        assert result.code == 2 and "name one of them" in result.err
+        assert result.code == 2 and "give one of them" in result.err
     assert not (tmp_path / "data").exists()
 
 
