@@ -69,8 +69,11 @@ def rate(
 
 def _print(rerating: Rerating) -> None:
     for t, rated in enumerate(rerating.ratings):
-        titles = {"matches": f"after generation {t}", "league": "of the league"}
-        when = titles.get(rerating.rated_by, "by people's votes")
+        when = {
+            "matches": f"after generation {t}",
+            "league": "of the league",
+            "votes": "by people's votes",
+        }[rerating.rated_by]
         _print_table(f"{rerating.kind} {when}", rated)
     if rerating.warning:
         say(f"warning: {rerating.warning}")
