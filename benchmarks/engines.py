@@ -41,11 +41,11 @@ from benchmarks.sampling import options as sampling_options
 from equipoise.models.adapters import Lora, add_adapter
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.base import EngineAdapter, EngineRow
-from equipoise.models.samplers.remote_engine import Engine, open_engine
-from equipoise.models.samplers.vllm import Vllm
-from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings
+from equipoise.sampling.engines.base import EngineAdapter, EngineRow
+from equipoise.sampling.engines.remote_engine import Engine, open_engine
+from equipoise.sampling.engines.vllm import Vllm
+from equipoise.sampling.sampling import sample
 
 ADAPTERS = 8
 SETTINGS = SamplingSettings(1.0)

@@ -32,10 +32,10 @@ from transformers import AutoConfig
 from benchmarks.running import load, provenance
 from benchmarks.sampling import random_model
 from equipoise.models.adapters import Lora
-from equipoise.models.sampling import sample
-from equipoise.models.sampling_batch import RowAdapters
 from equipoise.models.shared_base import SharedBase
 from equipoise.models.token_choice import SamplingSettings
+from equipoise.sampling.sampling import sample
+from equipoise.sampling.sampling_batch import RowAdapters
 
 SHAPES: dict[str, dict[str, Any]] = {
     "tiny": {

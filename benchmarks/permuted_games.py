@@ -46,10 +46,10 @@ from equipoise.environments.assistance.responses import response_action
 from equipoise.environments.assistance.steering import PAYOFF, PAYOFF_END
 from equipoise.environments.assistance.written_game import outcomes
 from equipoise.models.resources import Resources
-from equipoise.models.sampling import sample
 from equipoise.players.local_actor import LocalActor
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
+from equipoise.sampling.sampling import sample
 from equipoise.types import View
 
 RECIPE, PLAYER = "gtalign_clerks", "assistant"

@@ -31,7 +31,7 @@ from rich.table import Table
 
 from benchmarks.running import equipoise, provenance
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.item_scores import Answer, BenchmarkResult, Item
+from equipoise.ledger.item_scores import Answer, BenchmarkResult, Item
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.recorded_answers import answers_of

@@ -46,8 +46,8 @@ from benchmarks import preference_runs
 from benchmarks.running import write_results
 from equipoise.models.device import choose_device
 from equipoise.models.loading import Dtype, load_model
-from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings
+from equipoise.sampling.sampling import sample
 
 BATCHES = 4  # of the workload that has several
 SHAPES: dict[str, dict[str, Any]] = {

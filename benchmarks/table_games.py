@@ -33,13 +33,13 @@ from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
 from benchmarks.running import importable, recorded
 from benchmarks.verdicts import Item
 from equipoise import seeds
+from equipoise.api.fine_tune import fine_tune
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.clerk_answers import rate, right_answer
 from equipoise.environments.verdicts.game import Judged
 from equipoise.games.base import Game
 from equipoise.learners.sft_learner import SFT
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.fine_tune import fine_tune
 from equipoise.types import Message, Move, Prompt, View, user
 
 HOME = Path(__file__).parents[1] / "examples" / "table_games"

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equipoise_neighbours.import_matches import import_matches
 
-    from equipoise.runs.api import evaluate, open_run, plan, recipes, run
-    from equipoise.runs.handle import Run
+    from equipoise.api.functions import evaluate, open_run, plan, recipes, run
+    from equipoise.api.handle import Run
     from equipoise.system.addresses import machine
 
 __all__ = ["Run", "evaluate", "import_matches", "machine", "open_run", "plan", "recipes", "run"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Run": "equipoise.runs.handle",
+    "Run": "equipoise.api.handle",
     "machine": "equipoise.system.addresses",
-    **dict.fromkeys(("evaluate", "open_run", "plan", "recipes", "run"), "equipoise.runs.api"),
+    **dict.fromkeys(("evaluate", "open_run", "plan", "recipes", "run"), "equipoise.api.functions"),
 }
 
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from equipoise.evaluation.named_sets.base import Benchmark, asked_prompt
-from equipoise.evaluation.named_sets.item_scores import (
-    Answer,
-    Item,
-    ItemScores,
-    Judged,
-    JudgeQuestion,
-    Likelihood,
-)
+from equipoise.evaluation.sets.base import Benchmark, asked_prompt
+from equipoise.ledger.item_scores import Answer, Item, ItemScores, Judged, JudgeQuestion, Likelihood
 from equipoise.types import Message, Move, View, user
 
 B = TypeVar("B", bound=Benchmark)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from equipoise.planning.run_plan import plan
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.planning.run_plan import plan
 from equipoise.types import Judgement, Match, Message, Prompt, Vote, record_id
 
 Scores = Mapping[str, Mapping[str, float]]

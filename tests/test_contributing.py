@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from small import SMALL, settings
 
+from equipoise.report.history import history
+from equipoise.report.page import changes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.history import history
-from equipoise.runs.reading.page import changes
 
 PAGE = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text()
 SNIPPETS = re.findall(

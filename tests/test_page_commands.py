@@ -21,8 +21,8 @@ from fixtures.finished_runs import play
 from small import SMALL, settings
 from test_docs import HERE, PAGES, PREFIXES
 
+from equipoise.people.ballot import open_ballot
 from equipoise.runs import recipe_loader
-from equipoise.runs.people.ballot import open_ballot
 
 BLOCK = re.compile(r"^(?:<!-- not run: (.+?) -->\n)?```(\w*)\n(.*?)^```", re.M | re.S)
 VARIABLE = re.compile(r'^([A-Z]+)=(?:"(.*?)"|(\S+))')

@@ -14,8 +14,8 @@ import equipoise
 from equipoise.errors import ConfigError, RunError
 from equipoise.judges.base import Judge
 from equipoise.judges.rules import Call
+from equipoise.planning import machine_checks
 from equipoise.players.base import Player
-from equipoise.runs import machine_checks
 from equipoise.system.wings import plugins
 
 PLUGIN = Path(__file__).resolve().parents[1] / "examples" / "plugin"

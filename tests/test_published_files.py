@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 
 from equipoise.environments.instructions.checkers import check
 from equipoise.environments.instructions.instruction_prompts import IFEval
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.problems import GSM8K
+from equipoise.evaluation.sets.base import Benchmark
+from equipoise.evaluation.sets.problems import GSM8K
 from equipoise.judges.rules import Math
 from equipoise.prompts.base import Prompts
 from equipoise.prompts.prompt_files import Files

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from equipoise.models.loading import load_model
-from equipoise.models.sampling import retrace, sample
 from equipoise.models.shared_base import SharedBase
 from equipoise.models.token_choice import SamplingSettings
+from equipoise.sampling.sampling import retrace, sample
 
 
 class VllmServer:

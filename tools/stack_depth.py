@@ -40,8 +40,8 @@ def stacks() -> dict[str, list[str]]:
     """Run a small quickstart; place -> the package's functions below its first call."""
     from transformers import PreTrainedModel
 
+    from equipoise.blocks.section import Curve
     from equipoise.losses.preference import MNPO
-    from equipoise.report.section import Curve
 
     by_place: dict[str, list[str]] = {}
 

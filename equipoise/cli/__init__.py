@@ -142,7 +142,7 @@ def _verb_called(name: str) -> str:
         return f"run {name}"
     if name.startswith("-"):
         return ""
-    from equipoise.runs.meant import verb_called
+    from equipoise.runs.suggestions import verb_called
 
     return verb_called(name)
 

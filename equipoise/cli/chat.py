@@ -233,7 +233,7 @@ class Terminal:
     def _note(self, text: str) -> None:
         from rich.text import Text
 
-        from equipoise.report.terminal import terminal
+        from equipoise.blocks.terminal import terminal
 
         terminal(stderr=not self._live).print(Text(text, "dim"), soft_wrap=True)
 
@@ -257,8 +257,8 @@ def chat(
     """
     import asyncio
 
+    from equipoise.api.handle import ask_for_trust
     from equipoise.runs import recipe_loader
-    from equipoise.runs.handle import ask_for_trust
     from equipoise.serve.engine import extensions
     from equipoise.serve.settings import catalogue_of, game_of
 

@@ -62,8 +62,8 @@ def doctor(json: Json = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from equipoise.report.terminal import terminal
-    from equipoise.runs.machine_checks import examine
+    from equipoise.blocks.terminal import terminal
+    from equipoise.planning.machine_checks import examine
 
     checks = examine()
     if json:

@@ -15,8 +15,8 @@ from equipoise.errors import ConfigError, RunError
 from equipoise.system.command_options import Json, Trust, override, say, show
 
 if TYPE_CHECKING:
-    from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
-    from equipoise.report.section import Table as SweepTable
+    from equipoise.blocks.section import Table as SweepTable
+    from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult
 
 PLAYER = "player."  # what settings of a bare model begin with
 
@@ -32,7 +32,7 @@ Targets = Annotated[
 
 def benchmark_names(incomplete: str) -> list[str]:
     """The kinds of benchmark that a shell may complete to."""
-    from equipoise.evaluation.named_sets.base import Benchmark
+    from equipoise.evaluation.sets.base import Benchmark
 
     kinds = sorted(Benchmark.known_kinds())
     return [kind for kind in kinds if kind.startswith(incomplete)]
@@ -140,8 +140,8 @@ def evaluate(
     Nothing is trained, and what is recorded is not asked again. Of a run, the start and the newest
     generation of everyone who learns are measured where no player is named.
     """
-    from equipoise.runs import api
-    from equipoise.runs.handle import ask_for_trust
+    from equipoise.api import functions as api
+    from equipoise.api.handle import ask_for_trust
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
@@ -228,8 +228,8 @@ def _title(result: BenchmarkResult, judged: bool) -> str:
 
 
 def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
-    from equipoise.evaluation.named_sets.results_section import sweep_settings, sweeps
-    from equipoise.report.terminal import terminal
+    from equipoise.blocks.terminal import terminal
+    from equipoise.evaluation.sets.results_section import sweep_settings, sweeps
 
     console = terminal()
     single = [(path, row) for path, row in rows if not sweep_settings(row.result)]
@@ -246,11 +246,7 @@ def _table(rows: list[tuple[Path, AgainstStart]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from equipoise.evaluation.named_sets.results_section import (
-        difference_text,
-        estimate_text,
-        words,
-    )
+    from equipoise.evaluation.sets.results_section import difference_text, estimate_text, words
 
     several = len(_paths(rows)) > 1
     names = {row.result.name for _, row in rows}
@@ -323,7 +319,7 @@ def import_scores(
 
     `status`, `report` and `export` show them with their source.
     """
-    from equipoise.runs.handle import Run, ask_for_trust
+    from equipoise.api.handle import Run, ask_for_trust
     from equipoise.runs.measure_sets import named_run
 
     folder, player = named_run(target)

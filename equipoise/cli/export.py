@@ -38,8 +38,8 @@ def export(
     conversational prompt-only format. The generations' model cards come along, and README.md
     describes the files as a data set.
     """
-    from equipoise.runs.handle import Run
-    from equipoise.runs.people.vote_results import export_votes
+    from equipoise.api.handle import Run
+    from equipoise.people.vote_results import export_votes
 
     if sum(map(bool, (push, answers, votes))) > 1:
         raise ConfigError("--push, --answers, --votes: give one of them; records alone are pushed")

@@ -112,10 +112,10 @@ def sft(
 
     Only the tokens of answers are trained on.
     """
+    from equipoise.api.fine_tune import fine_tune
+    from equipoise.blocks.terminal import Display, terminal
     from equipoise.learners.sft_learner import SFT
-    from equipoise.report.terminal import Display, terminal
     from equipoise.runs import recipe_loader
-    from equipoise.runs.fine_tune import fine_tune
 
     given = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
     settings = recipe_loader.component(SFT, {"kind": "sft", **given}, (), "sft")
@@ -161,9 +161,9 @@ def merge(
 
     The result needs neither PEFT nor the run; tokenizer and model card come along.
     """
-    from equipoise.runs.handle import ask_for_trust
-    from equipoise.runs.merge_adapter import checked_dtype, run_of
-    from equipoise.runs.merge_adapter import merge as write
+    from equipoise.api.handle import ask_for_trust
+    from equipoise.api.merge_adapter import checked_dtype, run_of
+    from equipoise.api.merge_adapter import merge as write
     from equipoise.system.hugging_face import hub_repository
 
     kind = checked_dtype(dtype)

@@ -14,9 +14,9 @@ from equipoise.system.command_options import Json, Recipe, Set, say, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from equipoise.runs.planning.cost import CostEstimate
-    from equipoise.runs.planning.phases import PhaseMemory
-    from equipoise.runs.planning.run_plan import RunPlan
+    from equipoise.planning.cost import CostEstimate
+    from equipoise.planning.phases import PhaseMemory
+    from equipoise.planning.run_plan import RunPlan
     from equipoise.system.effects import Effects
 
 STAGES = ("sampling", "scoring", "training", "judging")
@@ -47,7 +47,7 @@ def plan(
     The answer comes first: whether it can run, how long, how much memory, at what cost. No weights
     are loaded.
     """
-    from equipoise.runs import api
+    from equipoise.api import functions as api
     from equipoise.system.effects import effects_of
 
     planned = api.plan(recipe, set, on)
@@ -115,7 +115,7 @@ def _facts(planned: RunPlan, effects: Effects) -> dict[str, object]:
 def _print_configuration(planned: RunPlan) -> None:
     from rich.syntax import Syntax
 
-    from equipoise.report.terminal import terminal
+    from equipoise.blocks.terminal import terminal
 
     terminal().print(Syntax(planned.config.yaml(), "yaml", background_color="default"))
 
@@ -123,7 +123,7 @@ def _print_configuration(planned: RunPlan) -> None:
 def _print_phases(phases: Sequence[PhaseMemory]) -> None:
     from rich.table import Table
 
-    from equipoise.report.terminal import terminal
+    from equipoise.blocks.terminal import terminal
 
     table = Table(title="phase by phase", box=None, title_justify="left", header_style="dim")
     for column in ("", "processes", "memory of each", "time"):
@@ -160,7 +160,7 @@ def _print(planned: RunPlan, effects: Effects) -> None:
 
 
 def _print_lines(title: str, lines: Sequence[str]) -> None:
-    from equipoise.report.terminal import terminal
+    from equipoise.blocks.terminal import terminal
 
     console = terminal(highlight=False)
     console.print(title, style="italic")
@@ -171,7 +171,7 @@ def _print_lines(title: str, lines: Sequence[str]) -> None:
 def _print_table(title: str, rows: Mapping[str, object]) -> None:
     from rich.table import Table
 
-    from equipoise.report.terminal import terminal
+    from equipoise.blocks.terminal import terminal
 
     table = Table(title=title, box=None, show_header=False, title_justify="left")
     for name, value in rows.items():

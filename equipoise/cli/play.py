@@ -26,8 +26,8 @@ from equipoise.system.command_options import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.runs.people.journal import PlayedMatch
-    from equipoise.runs.people.play_server import HumanMatch, PlayServer
+    from equipoise.people.journal import PlayedMatch
+    from equipoise.people.play_server import HumanMatch, PlayServer
     from equipoise.types import Message
 
 LEAVE = "/quit"
@@ -85,7 +85,7 @@ def play(
     In the terminal, or with --page on a page. A match that is played to its end is recorded under
     your name.
     """
-    from equipoise.runs.handle import ask_for_trust
+    from equipoise.api.handle import ask_for_trust
     from equipoise.serve import play_page
     from equipoise.serve.server import choose_token
 

@@ -14,10 +14,10 @@ from msgspec import to_builtins
 from equipoise.system.command_options import Json, RunFolder, Trust, override, say, show
 
 if TYPE_CHECKING:
+    from equipoise.api.rejudge import Rejudgement
+    from equipoise.api.rerate import Rerating
+    from equipoise.blocks.terminal import Value
     from equipoise.ratings.base import Rating
-    from equipoise.report.terminal import Value
-    from equipoise.runs.rejudge import Rejudgement
-    from equipoise.runs.rerate import Rerating
 
 
 def rate(
@@ -52,7 +52,7 @@ def rate(
 
     By the training matches, after every generation, or the whole league by held-out pay-offs.
     """
-    from equipoise.runs.handle import Run
+    from equipoise.api.handle import Run
 
     rerating = Run(folder, trust=trust).rerate(by or None, set, of=of, judge=judge)
     if json:
@@ -82,7 +82,7 @@ def _print(rerating: Rerating) -> None:
 def _print_table(title: str, ratings: Sequence[Rating]) -> None:
     from rich.table import Table
 
-    from equipoise.report.terminal import terminal
+    from equipoise.blocks.terminal import terminal
 
     table = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="dim")
     for column in ("player", "rating", "95 % interval"):
@@ -115,7 +115,7 @@ def judge(
 
     Nothing is played; its judgements are recorded beside the run's.
     """
-    from equipoise.runs.handle import Run, ask_for_trust
+    from equipoise.api.handle import Run, ask_for_trust
 
     rejudgement = Run(folder, trust=ask_for_trust(folder, trust)).rejudge(
         by, set, part=part, generation=generation, progress=not json
@@ -129,7 +129,7 @@ def judge(
 def _print_judgement(rejudgement: Rejudgement) -> None:
     from rich.table import Table
 
-    from equipoise.report.terminal import status_table, terminal
+    from equipoise.blocks.terminal import status_table, terminal
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("player")

@@ -16,8 +16,8 @@ from equipoise.cli.plan import On
 from equipoise.system.command_options import Json, Set, recipe_names, say, show
 
 if TYPE_CHECKING:
-    from equipoise.runs.planning.first_recipe import FirstRecipe, JudgeTrial
-    from equipoise.runs.planning.published import Compared, PublishedComparison
+    from equipoise.planning.first_recipe import FirstRecipe, JudgeTrial
+    from equipoise.planning.published import Compared, PublishedComparison
 
 
 def init(
@@ -58,8 +58,8 @@ def init(
     are there; batch, passes, learning rate and counts are chosen so that the run can learn in
     time. On a terminal it asks for the model, the data and the judge.
     """
-    from equipoise.report.terminal import show_notes
-    from equipoise.runs.planning.first_recipe import Wishes, first_recipe
+    from equipoise.blocks.terminal import show_notes
+    from equipoise.planning.first_recipe import Wishes, first_recipe
     from equipoise.system.files import write_text
 
     _check_new(file)
@@ -170,7 +170,7 @@ def recipes(
     if recipe is None:
         show(descriptions) if json else _print_list(descriptions, groups)
         return
-    from equipoise.runs.planning.published import compare_with_published
+    from equipoise.planning.published import compare_with_published
 
     compared = compare_with_published(recipe)
     description = descriptions.get(recipe, "")
@@ -206,7 +206,7 @@ def _print_names(descriptions: Mapping[str, str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from equipoise.report.terminal import terminal
+    from equipoise.blocks.terminal import terminal
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, description in descriptions.items():
@@ -218,7 +218,7 @@ def _print_comparison(compared: PublishedComparison | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from equipoise.report.terminal import terminal
+    from equipoise.blocks.terminal import terminal
 
     if compared is None:
         say("It follows no paper.")

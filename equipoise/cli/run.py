@@ -13,7 +13,7 @@ from equipoise.errors import RunError
 from equipoise.system.command_options import Json, Recipe, RunFolder, Set, Trust, override, show
 
 if TYPE_CHECKING:
-    from equipoise.runs.handle import Run
+    from equipoise.api.handle import Run
 
 Additions = Annotated[
     list[str], override("what adds or limits: generations=6, players.NAME.budget.calls=1000")
@@ -39,7 +39,7 @@ def run(
     json: Json = False,
 ) -> None:
     """Play a recipe, train its learners, and report what came of it."""
-    from equipoise.runs import api
+    from equipoise.api import functions as api
 
     played = api.run(recipe, set, out, overwrite=overwrite, progress=not json)
     _print(played, json)
@@ -59,14 +59,14 @@ def resume(
     name, and config.yaml may not be edited. A run that somebody else began and that executes, sends
     or reads anything beyond itself is resumed only with --trust.
     """
-    from equipoise.runs.handle import Run, ask_for_trust
+    from equipoise.api.handle import Run, ask_for_trust
 
     run = Run(folder, trust=ask_for_trust(folder, trust, directory))
     _print(run.resume(set, directory=directory, progress=not json), json)
 
 
 def _print(run: Run, json: bool) -> None:
-    from equipoise.report.terminal import before_after, duration, headline, terminal
+    from equipoise.blocks.terminal import before_after, duration, headline, terminal
 
     played = run.played
     assert played is not None
@@ -139,7 +139,7 @@ def best_response(
     as the run had unless `-s generations=…` says otherwise. The exploiter has a run directory of
     its own, which is resumed like any run.
     """
-    from equipoise.runs.handle import Run, ask_for_trust
+    from equipoise.api.handle import Run, ask_for_trust
     from equipoise.runs.measure_sets import is_run, named_run
 
     folder, player = named_run(target)
@@ -159,8 +159,8 @@ def best_response(
 
 
 def _print_response(facts: dict[str, Any]) -> None:
-    from equipoise.report.learning_sections import estimate_text
-    from equipoise.report.terminal import status_table, terminal
+    from equipoise.blocks.learning_sections import estimate_text
+    from equipoise.blocks.terminal import status_table, terminal
 
     league, budget = facts["league"], facts["budget"]
     by = f"   {league['by']}" if league["by"] else ""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from equipoise.models.samplers.launcher import SamplerSettings
+from equipoise.sampling.engines.launcher import SamplerSettings
 from equipoise.system.command_options import Json, say, settings_option, show
 
 
@@ -41,8 +41,8 @@ def sampler(
 ) -> None:
     """Start, stop or look at a vLLM server in an environment and process of its own."""
     from equipoise.errors import ConfigError
-    from equipoise.models.samplers import launcher
     from equipoise.runs import recipe_loader
+    from equipoise.sampling.engines import launcher
 
     settings = recipe_loader.settings(SamplerSettings, set)
     if action is Action.STOP:
@@ -73,7 +73,7 @@ def _print(facts: dict[str, Any], text: str, json: bool) -> None:
 
 def _environment(install: str, settings: SamplerSettings) -> Path:
     """The Python of vLLM's environment, which is made first where `install` names a package."""
-    from equipoise.models.samplers import launcher
+    from equipoise.sampling.engines import launcher
 
     if not install:
         return launcher.find_environment(settings.environment)

@@ -38,8 +38,8 @@ def serve(
 
     Serves trained players, a mixture of them, or one model, until Ctrl-C or SIGTERM.
     """
+    from equipoise.api.handle import ask_for_trust
     from equipoise.runs import recipe_loader
-    from equipoise.runs.handle import ask_for_trust
     from equipoise.serve import server
     from equipoise.serve.engine import extensions
     from equipoise.serve.settings import catalogue_of, game_of

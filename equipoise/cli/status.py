@@ -14,7 +14,7 @@ from equipoise.system.wings import neighbours
 
 def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
     """Say how far a run is and what it has measured."""
-    from equipoise.runs.handle import Run
+    from equipoise.api.handle import Run
 
     facts = Run(folder, trust=trust).status()
     if json:
@@ -24,8 +24,8 @@ def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
 
 
 def _print(facts: dict[str, Any]) -> None:
+    from equipoise.blocks.terminal import duration, status_table, terminal
     from equipoise.models.resources import Spending
-    from equipoise.report.terminal import duration, status_table, terminal
 
     rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
     if failed := facts.get("failed"):
@@ -68,7 +68,7 @@ def _without_score(
 
 def _gets(facts: dict[str, Any]) -> str:
     """An exploiter's pay-off, and the number of its updates."""
-    from equipoise.report.learning_sections import estimate_text
+    from equipoise.blocks.learning_sections import estimate_text
 
     updates = facts["budget"]["updates"]
     unfinished = "" if facts["finished"] else ", unfinished"
@@ -102,7 +102,7 @@ def report(
     trust: Trust = False,
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
-    from equipoise.runs.handle import Run
+    from equipoise.api.handle import Run
 
     if leaderboard:
         if beside:

@@ -12,7 +12,7 @@ from equipoise.component import Component
 from equipoise.errors import ConfigError
 from equipoise.evaluation.last_test import Criterion, SelectionRecord
 from equipoise.evaluation.measures import Measures
-from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.sets.base import Benchmark
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources

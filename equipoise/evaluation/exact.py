@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
+from equipoise.blocks.league_sections import equilibrium_section
+from equipoise.blocks.section import Section
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation
 from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, no_default
 from equipoise.games.base import Bimatrix, Game
-from equipoise.report.league_sections import equilibrium_section
-from equipoise.report.section import Section
 from equipoise.solvers.exploitability import exploitability, nash_conv, regularised_gain
 from equipoise.solvers.zero_sum import is_constant_sum, nash
 from equipoise.system.effects import Text

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from equipoise.blocks.section import finite_or_none
 from equipoise.evaluation.measures import Estimate
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.payoffs.judge_agreement import correlations, krippendorff_alpha
-from equipoise.report.section import finite_or_none
 from equipoise.types import Judgement, Match, Vote
 
 DECIMALS = 12  # to which probabilities are rounded, so that 1 − 0.9 ties with 0.1

@@ -4,10 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from equipoise.evaluation.judge_report import JudgeReport, MeanGiven, SelfPreference, VoterReport
-from equipoise.evaluation.measures import Estimate
-from equipoise.report.figures import heat_map
-from equipoise.report.section import (
+from equipoise.blocks.figures import heat_map
+from equipoise.blocks.section import (
     Figure,
     SampleSize,
     Section,
@@ -16,6 +14,8 @@ from equipoise.report.section import (
     label,
     number,
 )
+from equipoise.evaluation.judge_report import JudgeReport, MeanGiven, SelfPreference, VoterReport
+from equipoise.evaluation.measures import Estimate
 
 Row = tuple[str, Mapping[str, MeanGiven]]  # a voter, and what it gave each player
 

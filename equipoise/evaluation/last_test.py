@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from equipoise.blocks.section import Headline, Section, Table, Tile, Tiles, interval_text
 from equipoise.evaluation.measures import Estimate, read_record
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.section import Headline, Section, Table, Tile, Tiles, interval_text
 from equipoise.types import PlayerId
 
 

@@ -11,6 +11,14 @@ from typing import ClassVar, Self
 import msgspec
 import numpy as np
 
+from equipoise.blocks.league_sections import (
+    caution,
+    equilibrium_section,
+    payoffs_section,
+    ratings_section,
+)
+from equipoise.blocks.learning_sections import learning_section
+from equipoise.blocks.section import Section, finite_or_none
 from equipoise.evaluation.base import Arena, Scores
 from equipoise.evaluation.measures import (
     SCORE,
@@ -27,14 +35,6 @@ from equipoise.payoffs.cycles import cycle_share, cyclic_triples, cyclic_warning
 from equipoise.payoffs.intervals import Interval, mean_interval, payoff_interval
 from equipoise.payoffs.table import PayoffTable, preference
 from equipoise.ratings.base import Rating, table_outcomes
-from equipoise.report.league_sections import (
-    caution,
-    equilibrium_section,
-    payoffs_section,
-    ratings_section,
-)
-from equipoise.report.learning_sections import learning_section
-from equipoise.report.section import Section, finite_or_none
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
 

@@ -16,12 +16,9 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from equipoise.errors import RunError
-from equipoise.games.base import Game
-from equipoise.payoffs.intervals import Interval, difference
-from equipoise.report.learning_sections import learning_section
-from equipoise.report.recorded_sections import MatchCard
-from equipoise.report.section import (
+from equipoise.blocks.learning_sections import learning_section
+from equipoise.blocks.recorded_sections import MatchCard
+from equipoise.blocks.section import (
     Change,
     Curve,
     Curves,
@@ -30,6 +27,9 @@ from equipoise.report.section import (
     finite_or_none,
     number,
 )
+from equipoise.errors import RunError
+from equipoise.games.base import Game
+from equipoise.payoffs.intervals import Interval, difference
 from equipoise.types import Judgement, Match, PlayerId, Prompt
 
 Record = TypeVar("Record", bound=msgspec.Struct)

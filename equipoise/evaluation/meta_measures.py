@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from equipoise.blocks.league_sections import equilibrium_section, payoff_map
+from equipoise.blocks.section import Figure, Headline, Section, Table, number
 from equipoise.evaluation.measures import (
     Estimate,
     History,
@@ -17,8 +19,6 @@ from equipoise.evaluation.measures import (
     no_default,
 )
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.league_sections import equilibrium_section, payoff_map
-from equipoise.report.section import Figure, Headline, Section, Table, number
 from equipoise.solvers.exploitability import own_axis_first, replies
 
 ANYBODY = "anybody"

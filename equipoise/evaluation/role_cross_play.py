@@ -12,6 +12,9 @@ from typing import Self
 import msgspec
 import numpy as np
 
+from equipoise.blocks.figures import heat_map
+from equipoise.blocks.learning_sections import learning_section
+from equipoise.blocks.section import Figure, Section, interval_text, label, number
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, EvaluationPlan, Scores, Workload
 from equipoise.evaluation.league_measures import best_of, mean_of, mean_score, meetings
@@ -27,9 +30,6 @@ from equipoise.evaluation.measures import (
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import Interval, win_rate
-from equipoise.report.figures import heat_map
-from equipoise.report.learning_sections import learning_section
-from equipoise.report.section import Figure, Section, interval_text, label, number
 from equipoise.types import PlayerId
 
 

@@ -18,11 +18,11 @@ from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.sharding import ProcessRank, distribute_like
 from equipoise.learners.trainable_model import Critic, TrainableModel
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.base import EngineAdapter
-from equipoise.models.samplers.remote_engine import ProbedEngine, open_engine
 from equipoise.players.base import Actor
 from equipoise.players.local import Local
 from equipoise.players.local_actor import EngineActor, LocalActor
+from equipoise.sampling.engines.base import EngineAdapter
+from equipoise.sampling.engines.remote_engine import ProbedEngine, open_engine
 from equipoise.types import Episode, PlayerId, Turn
 
 FILE = "state.pt"

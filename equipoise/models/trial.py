@@ -24,8 +24,8 @@ from equipoise.models.loading import ACTIVATIONS, Description, load_config
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack
 from equipoise.models.progress import quiet
-from equipoise.models.sampling_batch import SamplingBatch, roomy_cache
 from equipoise.models.token_choice import SamplingSettings, choose
+from equipoise.sampling.sampling_batch import SamplingBatch, roomy_cache
 
 SHORT = 4  # layers up to which a model is tried whole
 LARGEST = 400_000_000  # parameters of a trial; a larger one would take too long

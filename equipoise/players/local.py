@@ -9,11 +9,11 @@ from equipoise.errors import ModelError
 from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.base import EngineAdapter
-from equipoise.models.samplers.remote_engine import ProbedEngine, open_engine
 from equipoise.models.shared_base import AdaptedModel, LazyModel, SharedBase, base_key, shared_base
 from equipoise.players.local_actor import EngineActor, LocalActor
 from equipoise.players.local_settings import LocalSettings
+from equipoise.sampling.engines.base import EngineAdapter
+from equipoise.sampling.engines.remote_engine import ProbedEngine, open_engine
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding

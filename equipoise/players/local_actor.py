@@ -12,11 +12,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import DataError, ModelError
-from equipoise.models.samplers.base import EngineRow, SampledAnswer
-from equipoise.models.samplers.remote_engine import ProbedEngine
 from equipoise.models.shared_base import short_products
 from equipoise.players.base import WordProbabilities
 from equipoise.players.local_settings import LocalSettings
+from equipoise.sampling.engines.base import EngineRow, SampledAnswer
+from equipoise.sampling.engines.remote_engine import ProbedEngine
 from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class LocalActor:
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One answer per view; an error move for a refused chat, no room, or NaN logits."""
-        from equipoise.models.sampling import sample
+        from equipoise.sampling.sampling import sample
 
         prompts, moves = self.read(views)
         rows = list(prompts.values())
@@ -202,7 +202,7 @@ class LocalActor:
         temperature: float | None = None,
     ) -> list[list[float]]:
         """The uncut log-probabilities, in nats, of these answers' tokens in sampling."""
-        from equipoise.models.sampling import retrace
+        from equipoise.sampling.sampling import retrace
 
         temperature = temperature or self.player.temperature or 1.0
         with self._model() as model:

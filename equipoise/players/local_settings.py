@@ -15,9 +15,9 @@ from equipoise.models.device import DeviceName, choose_device
 from equipoise.models.loading import Dtype, Loading, check_files, describe, load_encoding
 from equipoise.models.progress import quiet
 from equipoise.models.quantization import Quantization, missing_package
-from equipoise.models.samplers.base import Sampler
-from equipoise.models.samplers.remote_engine import sampler_faults
 from equipoise.players.base import Player, Precision
+from equipoise.sampling.engines.base import Sampler
+from equipoise.sampling.engines.remote_engine import sampler_faults
 from equipoise.system.effects import NOTHING, Adapter, Attention, Model, ReadPath
 from equipoise.types import Prompt
 

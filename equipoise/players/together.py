@@ -53,8 +53,8 @@ def _sample_in_one_batch(requests: Sequence[MoveRequest]) -> list[list[Move]] | 
     """The moves of actors with one batch key; None for one actor, or where adapters cannot mix."""
     if len(requests) == 1:
         return None
-    from equipoise.models.sampling import sample
-    from equipoise.models.sampling_batch import RowAdapters
+    from equipoise.sampling.sampling import sample
+    from equipoise.sampling.sampling_batch import RowAdapters
 
     actors = []
     models = []

@@ -1,0 +1,1 @@
+"""A run's records as readers see them: rows, histories, the page, runs under way."""

@@ -10,6 +10,7 @@ from equipoise.data.opponent_logprobs import CHUNK, text_key
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, JudgedMatch
 from equipoise.judges.base import Judge
+from equipoise.ledger.ledger import MEETING
 from equipoise.matches.base import Seatings
 from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Meeting, preference
@@ -17,7 +18,6 @@ from equipoise.players.base import Distribution, Scorer
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.dealt_prompts import MADE
 from equipoise.runs.judge_matches import record_judgements
-from equipoise.runs.ledger import MEETING
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import chunks, record_matches
 from equipoise.types import Match, Message, PlayerId, Prompt, Turn, record_id

@@ -19,9 +19,9 @@ from typing import Any
 
 from equipoise.component import Component
 from equipoise.errors import RunError
+from equipoise.ledger.ledger import Ledger
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.ledger import Ledger
 from equipoise.system.effects import Effects, effects_of
 from equipoise.system.user_parts import file_hash, fingerprint, is_users, only_reading
 

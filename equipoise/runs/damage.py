@@ -10,12 +10,12 @@ import msgspec
 
 from equipoise.component import fixed_settings
 from equipoise.errors import ConfigError, RunError, shorten
-from equipoise.evaluation.named_sets.item_scores import ItemScores
+from equipoise.ledger.database import connect_to_read, damaged_rows
+from equipoise.ledger.item_scores import ItemScores
+from equipoise.ledger.ledger import COUNTED, Ledger, decode_facts, decode_line
 from equipoise.players.population import home
 from equipoise.runs import recipe_loader
-from equipoise.runs.database import connect_to_read, damaged_rows
 from equipoise.runs.directory import RunDirectory, recorded_settings
-from equipoise.runs.ledger import COUNTED, Ledger, decode_facts, decode_line
 from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
 from equipoise.system.locks import check_writable
 from equipoise.system.yaml_text import yaml_text

@@ -2,9 +2,9 @@
 
 from functools import cached_property
 
+from equipoise.ledger.ledger import Ledger
 from equipoise.prompts.split import load_split
 from equipoise.runs.config import RunConfig
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.monitor import Monitor, StageClock
 from equipoise.types import Prompt
 

@@ -29,13 +29,13 @@ import msgspec
 from equipoise import __version__
 from equipoise.component import FREE, Component, fixed_settings, nearest
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError, shorten
+from equipoise.ledger.database import damaged_records, noted
+from equipoise.ledger.ledger import Ledger
+from equipoise.people.journal import adopt
+from equipoise.planning.checks import CheckedRun, check_run
 from equipoise.players.base import Player
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.database import damaged_records, noted
-from equipoise.runs.ledger import Ledger
-from equipoise.runs.people.journal import adopt
-from equipoise.runs.planning.checks import CheckedRun, check_run
 from equipoise.system.effects import Effects, effects_of, settled
 from equipoise.system.files import draft_of, make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
@@ -550,7 +550,7 @@ def _moves(before: Any, now: Any) -> Iterator[tuple[tuple[str, str], str]]:
 
 def _notes_of_start(checked: CheckedRun) -> tuple[str, ...]:
     """Notes for whoever begins the run, those of a plan among them."""
-    from equipoise.runs.planning.run_plan import notes_of_start  # imports much
+    from equipoise.planning.run_plan import notes_of_start  # imports much
 
     return (*checked.notes, *notes_of_start(checked))
 

@@ -17,11 +17,11 @@ from equipoise import seeds
 from equipoise.errors import RunError
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.process_group import GroupLostError
+from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Sleepable
 from equipoise.players.population import home
 from equipoise.runs.config import RunConfig
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.monitor import Monitor
 from equipoise.system.files import faults, set_aside, write_folder
 from equipoise.types import PlayerId

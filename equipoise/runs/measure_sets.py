@@ -7,8 +7,8 @@ from typing import Any
 
 from equipoise.component import fixed_settings, nearest
 from equipoise.errors import ConfigError, RunError, Stopped
-from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
 from equipoise.judges.base import Judge
+from equipoise.ledger.item_scores import BenchmarkResult
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Monitor

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from equipoise.data.shaping import Term
+from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.runs.config import RunConfig
-from equipoise.runs.ledger import Ledger
 from equipoise.types import Judgement
 
 

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equipoise.blocks.section import Headline
 from equipoise.evaluation.measures import History, Measures
 from equipoise.models.adapters import PublishedName, published_name
 from equipoise.models.quantization import PACKAGES
 from equipoise.players.population import home
-from equipoise.report.section import Headline
+from equipoise.report.history import history
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.history import history
 from equipoise.system.files import write_text
 from equipoise.system.yaml_text import yaml_text
 from equipoise.types import PlayerId

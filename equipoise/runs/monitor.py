@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from equipoise.errors import UserError
+from equipoise.ledger.ledger import WITHIN, Ledger
 from equipoise.models.progress import following
-from equipoise.runs.ledger import WITHIN, Ledger
 
 
 class Monitor(Protocol):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.population import Population
@@ -20,7 +21,6 @@ from equipoise.runs.dealt_prompts import DealtPrompts
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.dispatcher import Dispatcher
 from equipoise.runs.executors.worker_pool import WorkerPool
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.live_learners import LiveLearners
 from equipoise.runs.memory import Memory
 from equipoise.runs.monitor import Monitor, Silent, StageClock

@@ -7,10 +7,10 @@ from statistics import fmean
 
 from equipoise import seeds
 from equipoise.judges.base import Grades, mean_grades
+from equipoise.ledger.ledger import Ledger
 from equipoise.ratings.base import Duel, Ratings
 from equipoise.runs.contexts import training_ratings
 from equipoise.runs.judge_matches import teachers
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.open_run import OpenRun
 from equipoise.types import Judgement, Match, PlayerId, Vote
 

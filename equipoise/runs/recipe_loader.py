@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from equipoise.component import Component, Settings, import_path, nearest
 from equipoise.errors import ConfigError, shorten
-from equipoise.runs import meant
+from equipoise.runs import suggestions
 from equipoise.runs.config import RunConfig
 from equipoise.system.packaged_recipes import recipe_descriptions, recipe_folder
 from equipoise.system.yaml_text import check_plain, parse_yaml, read_yaml
@@ -313,7 +313,7 @@ def option_called(option: str, arguments: Sequence[str]) -> str:
         values = read(arguments[1])
     except (ConfigError, IndexError):
         values = read("mnpo")
-    return meant.option_called(option, arguments, with_defaults(values))
+    return suggestions.option_called(option, arguments, with_defaults(values))
 
 
 UNION_ARMS = ("str", "int", "float", "bool")
@@ -350,7 +350,7 @@ def _lines(
     path = ".".join(keys)
     shown = f"{path}: " if path else ""
     if fault["type"] != "unknown_key":
-        message = meant.kind_called(fault, keys, values) or _message(fault, path)
+        message = suggestions.kind_called(fault, keys, values) or _message(fault, path)
         yield f"{_place(path, source, origins)}: {shown}{message}"
         return
     for key in fault["ctx"]["unknown"]:
@@ -358,7 +358,7 @@ def _lines(
         hint = ""
         if values:
             below = with_defaults(read("mnpo"))
-            hint = meant.settings_called(
+            hint = suggestions.settings_called(
                 key, with_defaults(values), below, path, full=place == source
             )
         if not hint:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
+from equipoise.ledger.ledger import Ledger
 from equipoise.losses.opponents import OpponentPool
 from equipoise.runs.config import RunConfig
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.turns import Turns, TurnTaken
 from equipoise.types import PlayerId
 

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from equipoise import report
+from equipoise import blocks
 from equipoise.errors import UserError
 from equipoise.serve.asgi_endpoint import Endpoint, Gate, Limits
 from equipoise.serve.catalogue import Catalogue
@@ -41,7 +41,7 @@ POSTED = {
 }
 Call = Callable[[dict[str, Any]], Awaitable[Any]]
 PAGES = Path(__file__).parent / "pages"
-COLOURS = Path(report.__file__).parent / "page.css"  # the report's
+COLOURS = Path(blocks.__file__).parent / "page.css"  # the report's
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -25,9 +25,9 @@ from equipoise.models.encoding import Encoding
 from equipoise.models.grammar import TokenGrammar, allow_next
 from equipoise.models.logprobs import Likelihood, ScoredRow, likelihoods, score_rows
 from equipoise.models.output_head import AnswerHead
-from equipoise.models.sampling_batch import SamplingBatch
 from equipoise.models.shared_base import SharedBase
 from equipoise.models.token_choice import SamplingSettings, choose
+from equipoise.sampling.sampling_batch import SamplingBatch
 from equipoise.seeds import uniform
 from equipoise.serve.detokenizer import Decoder, StopTexts, TokenTexts
 from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused, TokenScore

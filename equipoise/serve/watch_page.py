@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import Field
 from starlette.applications import Starlette
 
+from equipoise.blocks.html import script_sources
+from equipoise.blocks.terminal import duration
 from equipoise.errors import UserError, clean
-from equipoise.report.html import script_sources
-from equipoise.report.terminal import duration
-from equipoise.runs.reading.watching import LiveRun, Watched
+from equipoise.report.watching import LiveRun, Watched
 from equipoise.serve.app import POLICY, page_app
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.protocol import Body, validate_body

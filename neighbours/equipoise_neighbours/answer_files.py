@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import RunError
-from equipoise.evaluation.named_sets.item_scores import Answer, Answers, Item, Items
+from equipoise.ledger.item_scores import Answer, Answers, Item, Items
 from equipoise.payoffs.controlled_win_rates import style
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.recorded_answers import answers_of

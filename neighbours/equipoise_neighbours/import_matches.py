@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from equipoise.api.handle import Run
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Recorded
+from equipoise.ledger.database import to_json
+from equipoise.people.journal import BOTH_BAD
 from equipoise.prompts.prompt_files import read
 from equipoise.runs import recipe_loader
-from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.handle import Run
 from equipoise.runs.judge_matches import count_unjudged
 from equipoise.runs.measure_players import measure
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.people.journal import BOTH_BAD
 from equipoise.runs.rate_players import rate
 from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
 

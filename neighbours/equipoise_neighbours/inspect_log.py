@@ -18,7 +18,7 @@ from equipoise.evaluation.harnesses.base import (
     read_json,
 )
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
+from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 
 WHAT = "a log of Inspect"
 MEANS = ("mean", "accuracy")  # the metrics that are means over samples

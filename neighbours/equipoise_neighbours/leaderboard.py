@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from equipoise.api.rerate import rerate
+from equipoise.blocks import league_sections as league
+from equipoise.blocks.html import Page, render
+from equipoise.blocks.section import Section, Table, number
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import Interval, payoff_interval
 from equipoise.payoffs.table import PayoffTable
 from equipoise.players.scripted import Recorded
 from equipoise.ratings.base import Rating, count_outcomes, table_outcomes
 from equipoise.ratings.nash_average import NashAverage, max_entropy_nash
-from equipoise.report import league_sections as league
-from equipoise.report.html import Page, render
-from equipoise.report.section import Section, Table, number
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.rerate import rerate
 from equipoise.system.files import write_text
 from equipoise.system.locks import check_writable
 

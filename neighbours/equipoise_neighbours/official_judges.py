@@ -25,7 +25,7 @@ from equipoise.evaluation.harnesses.base import (
     read_text,
 )
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
+from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.types import record_id
 
 # -- AlpacaEval

@@ -47,7 +47,7 @@ def test_a_system_without_locks(command, monkeypatch):
 
 
 def test_doctor_says_so_too(monkeypatch):
-    from equipoise.runs import machine_checks as doctor
+    from equipoise.planning import machine_checks as doctor
 
     monkeypatch.setitem(sys.modules, "fcntl", None)
     checks = dict(doctor._checks())

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 from small import RED_TEAM_RUN, settings
 
+from equipoise.ledger.ledger import Ledger
+from equipoise.planning import run_plan
+from equipoise.planning.checks import check_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.named_sets.set_plan import SetPlan, plan_sets
-from equipoise.runs.planning import run_plan
-from equipoise.runs.planning.checks import check_run
 from equipoise.runs.roster import expected_generations
 from equipoise.runs.turns import BestResponse
 from equipoise.types import PlayerId, Prompt, user

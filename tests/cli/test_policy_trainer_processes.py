@@ -15,10 +15,10 @@ import yaml
 from safetensors.torch import load_file
 from small import processes_with, settings, start
 
+from equipoise.api.play_out import play_out
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent
-from equipoise.runs.play_out import play_out
 from tests.soak._recorded import differences
 
 RUN = {

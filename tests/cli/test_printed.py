@@ -7,23 +7,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from equipoise.api.play_out import Played
+from equipoise.api.rejudge import Rejudgement
+from equipoise.api.rerate import Rerating
+from equipoise.blocks.section import Change, Headline
 from equipoise.cli import evaluate, plan, play, rate, recipes, run, status
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
+from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult
 from equipoise.models.device import Hardware
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import PayoffTable
+from equipoise.people.journal import PlayedMatch
+from equipoise.planning.cost import CostEstimate
+from equipoise.planning.first_recipe import JudgeTrial
+from equipoise.planning.phases import PhaseMemory
+from equipoise.planning.run_plan import EndpointPlan, RunCounts, RunPlan
 from equipoise.ratings.base import Rating
-from equipoise.report.section import Change, Headline
 from equipoise.runs import recipe_loader
-from equipoise.runs.people.journal import PlayedMatch
-from equipoise.runs.planning.cost import CostEstimate
-from equipoise.runs.planning.first_recipe import JudgeTrial
-from equipoise.runs.planning.phases import PhaseMemory
-from equipoise.runs.planning.run_plan import EndpointPlan, RunCounts, RunPlan
-from equipoise.runs.play_out import Played
-from equipoise.runs.rejudge import Rejudgement
-from equipoise.runs.rerate import Rerating
 from equipoise.system.effects import Effects
 from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, user
 

@@ -371,7 +371,7 @@ def test_whether_a_runs_base_is_trusted_is_asked_where_no_other_is_named(
     generation.mkdir(parents=True)
     asked = []
     monkeypatch.setattr(
-        "equipoise.runs.handle.ask_for_trust", lambda folder, trust: asked.append(folder)
+        "equipoise.api.handle.ask_for_trust", lambda folder, trust: asked.append(folder)
     )
     for given, questions in (((), [run]), (("--base", "b"), []), (("--trust",), [])):
         asked.clear()
@@ -404,7 +404,7 @@ def test_a_new_model_says_how_large_it_is(command, rows, tmp_path, form):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_doctor_says_what_is_well(command, monkeypatch, whole):
-    from equipoise.runs import machine_checks
+    from equipoise.planning import machine_checks
 
     def broken():
         raise ValueError("first\nsecond")
@@ -453,7 +453,7 @@ def test_what_is_whole_is_said_of_a_run_and_of_its_tables(command, recorded_fold
 
 
 def test_what_the_machine_has(monkeypatch, tmp_path):
-    from equipoise.runs import machine_checks as machine
+    from equipoise.planning import machine_checks as machine
 
     monkeypatch.chdir(tmp_path)
     assert machine._this_folder() == f"{tmp_path} can be written"

@@ -8,7 +8,7 @@ import pytest
 from equipoise.data import opponent_logprobs as logprobs
 from equipoise.data.opponent_logprobs import opponent_logprobs
 from equipoise.errors import ConfigError
-from equipoise.runs.ledger import Ledger
+from equipoise.ledger.ledger import Ledger
 from equipoise.types import Pair, PlayerId, user
 
 LEARNER, OLD = PlayerId("policy", 2), PlayerId("policy", 1)

@@ -5,13 +5,13 @@ players in the two seats of a game, by hand and over a learning run.
 import numpy as np
 import pytest
 
+from equipoise.blocks.section import Figure
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Evaluation
 from equipoise.evaluation.exact import Finite, TwoSeatMeasures, TwoSeats
 from equipoise.evaluation.measures import History, Measurement, Records
 from equipoise.games.answers import Answers
-from equipoise.report.section import Figure
 from equipoise.solvers.exploitability import nash_conv
 from equipoise.solvers.gpo import gpo
 from equipoise.solvers.zero_sum import nash

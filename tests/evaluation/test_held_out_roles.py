@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from small import settings
 
+from equipoise.blocks.section import Figure
 from equipoise.environments.red_team.game import RedTeam
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import EvaluationPlan
@@ -14,7 +15,6 @@ from equipoise.evaluation.measures import History, Measurement, Records
 from equipoise.evaluation.role_cross_play import RoleMeasures
 from equipoise.games.base import Ask, Game
 from equipoise.judges.base import Judge
-from equipoise.report.section import Figure
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Judgement, Match, PlayerId, Prompt, View, user
 

@@ -9,7 +9,7 @@ from scipy.stats import kendalltau, spearmanr
 from equipoise.evaluation.judge_opinions import Agreement, VoterAgreement, agreement_between
 from equipoise.evaluation.judge_report import MeanGiven, judge_report
 from equipoise.evaluation.measures import Sample
-from equipoise.runs.reading.match_cards import _judging
+from equipoise.report.match_cards import _judging
 from equipoise.types import Judgement, Match, Move, PlayerId, Review, Turn, View, Vote, user
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from equipoise.evaluation.last_test import Criterion
-from equipoise.evaluation.named_sets.item_scores import ItemScores, estimate, paired_differences
+from equipoise.ledger.item_scores import ItemScores, estimate, paired_differences
 from equipoise.payoffs.intervals import Interval
 from equipoise.types import PlayerId
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from readable import shown
 
+from equipoise.blocks.section import SampleSize
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import EquipoiseError
 from equipoise.evaluation.base import Evaluation
@@ -22,7 +23,6 @@ from equipoise.evaluation.meta_game import MetaGame
 from equipoise.games.answers import Answers
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Meeting
-from equipoise.report.section import SampleSize
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
 from tests.evaluation import test_exact, test_held_out, test_held_out_roles, test_meta_game
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from recorded_run import planned_and_played
 
+from equipoise.blocks.section import Table
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Evaluation
@@ -16,7 +17,6 @@ from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.payoffs.intervals import payoff_interval
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, read_policy
-from equipoise.report.section import Table
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league as play

@@ -3,8 +3,8 @@
 import pytest
 
 from equipoise.errors import ConfigError
+from equipoise.planning.checks import check_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.planning.checks import check_run
 
 ROCK = {"kind": "scripted", "text": "rock"}
 TABULAR = {"kind": "tabular", "learns": True}

@@ -32,8 +32,8 @@ from equipoise.learners.sampled_policy import EngineAdapters, PolicyState, Polic
 from equipoise.learners.sharding import ProcessRank
 from equipoise.learners.training_worker import carry_out, orders
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.base import EngineAdapter
 from equipoise.players.base import Player
+from equipoise.sampling.engines.base import EngineAdapter
 from equipoise.types import PlayerId
 
 WITH_CRITIC = {"estimator": "gae", "critic": "model", "entropy": 0.01}

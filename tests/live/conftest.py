@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from equipoise.models.device import choose_device
-from equipoise.models.samplers import launcher
-from equipoise.models.samplers.launcher import VARIABLE, find_environment
+from equipoise.sampling.engines import launcher
+from equipoise.sampling.engines.launcher import VARIABLE, find_environment
 
 PATIENCE = 900.0
 

@@ -16,12 +16,12 @@ from benchmarks import engines
 from equipoise.models.adapters import Lora, add_adapter
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
-from equipoise.models.samplers import launcher
-from equipoise.models.samplers.base import EngineAdapter, EngineRow
-from equipoise.models.samplers.remote_engine import open_engine
-from equipoise.models.samplers.vllm import Vllm
 from equipoise.models.token_choice import SamplingSettings
 from equipoise.players.base import Player
+from equipoise.sampling.engines import launcher
+from equipoise.sampling.engines.base import EngineAdapter, EngineRow
+from equipoise.sampling.engines.remote_engine import open_engine
+from equipoise.sampling.engines.vllm import Vllm
 from equipoise.types import View, user
 
 pytestmark = pytest.mark.live

@@ -13,8 +13,9 @@ from typing import ClassVar, Literal
 import pytest
 
 from equipoise.errors import ModelError
-from equipoise.models.samplers import remote_engine
-from equipoise.models.samplers.base import (
+from equipoise.models.token_choice import SamplingSettings
+from equipoise.sampling.engines import remote_engine
+from equipoise.sampling.engines.base import (
     EngineAdapter,
     EngineRow,
     RemoteSampler,
@@ -24,9 +25,8 @@ from equipoise.models.samplers.base import (
     ServerGone,
     ServerRefused,
 )
-from equipoise.models.samplers.remote_engine import Engine, EngineServer, ProbedEngine
-from equipoise.models.samplers.vllm import Vllm
-from equipoise.models.token_choice import SamplingSettings
+from equipoise.sampling.engines.remote_engine import Engine, EngineServer, ProbedEngine
+from equipoise.sampling.engines.vllm import Vllm
 
 URL = "http://127.0.0.1:1"
 ADAPTER = EngineAdapter("equipoise:a@1:0", Path("/a"))

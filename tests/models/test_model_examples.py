@@ -12,8 +12,8 @@ from equipoise.models import embedding, progress
 from equipoise.models.mixed_adapters import can_mix
 from equipoise.models.packing import _can_mask
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.launcher import main
-from equipoise.models.samplers.vllm import Vllm
+from equipoise.sampling.engines.launcher import main
+from equipoise.sampling.engines.vllm import Vllm
 
 SHAPE = {
     "vocab_size": 32,

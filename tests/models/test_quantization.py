@@ -16,10 +16,10 @@ from equipoise.learners.preference_learner import Preference
 from equipoise.models import quantization
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import describe, load_model
+from equipoise.planning.phases import phases
 from equipoise.players import local_settings
 from equipoise.players.base import Player
 from equipoise.runs import recipe_loader
-from equipoise.runs.planning.phases import phases
 
 BUILTIN = {"kind": "local", "model": "builtin", "device": "cpu"}
 

@@ -14,13 +14,13 @@ from small import SMALL, settings
 import equipoise
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
+from equipoise.ledger.ledger import Ledger
 from equipoise.models import quantization
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import Loading, describe, load_classifier, load_model
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import shared_base
 from equipoise.players.base import Player
-from equipoise.runs.ledger import Ledger
 from equipoise.types import Episode, Turn, View, user
 
 BUILTIN = {"kind": "local", "model": "builtin", "device": "cpu"}

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import ConfigError, ModelError, RunError
-from equipoise.models.samplers import launcher
-from equipoise.models.samplers.launcher import UNFINISHED, VARIABLE, find_environment, main
+from equipoise.sampling.engines import launcher
+from equipoise.sampling.engines.launcher import UNFINISHED, VARIABLE, find_environment, main
 
 SERVER = f"""#!{sys.executable}
 import json, sys, time

@@ -11,17 +11,17 @@ from pydantic_core import PydanticCustomError
 
 from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.base import (
+from equipoise.models.token_choice import SamplingSettings
+from equipoise.players.base import Player
+from equipoise.sampling.engines.base import (
     EngineAdapter,
     EngineRow,
     RemoteSampler,
     SampledAnswer,
     Sampler,
 )
-from equipoise.models.samplers.remote_engine import sampler_faults
-from equipoise.models.samplers.vllm import Vllm
-from equipoise.models.token_choice import SamplingSettings
-from equipoise.players.base import Player
+from equipoise.sampling.engines.remote_engine import sampler_faults
+from equipoise.sampling.engines.vllm import Vllm
 from equipoise.types import View, user
 
 LONG = pytest.mark.long

@@ -21,11 +21,11 @@ from transformers.generation.logits_process import (
 
 from equipoise.errors import ModelError
 from equipoise.models import progress, token_choice
-from equipoise.models import sampling as waiting_prompts
 from equipoise.models.loading import load_model
-from equipoise.models.sampling import retrace, sample
-from equipoise.models.sampling_batch import ROOM, RoomyLayer
 from equipoise.models.token_choice import SamplingSettings, choose
+from equipoise.sampling import sampling as waiting_prompts
+from equipoise.sampling.sampling import retrace, sample
+from equipoise.sampling.sampling_batch import ROOM, RoomyLayer
 from equipoise.seeds import uniform
 
 FAMILIES = ["llama", "qwen3", "gemma3"]

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from equipoise.models.sampling import AnswerSheet
 from equipoise.models.token_choice import SamplingSettings
+from equipoise.sampling.sampling import AnswerSheet
 from equipoise.seeds import uniform
 
 EVEN_V = torch.zeros(1000)  # a thousand tokens, all alike

@@ -12,7 +12,7 @@ from equipoise_neighbours.leaderboard import write_leaderboard
 
 import equipoise
 from equipoise.errors import DataError, RunError
-from equipoise.runs.ledger import Ledger
+from equipoise.ledger.ledger import Ledger
 from equipoise.types import Message, PlayerId, user
 
 MODELS = ("gpt-4-1106-preview", "claude-2.1", "7b/llama")  # from strong to weak

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from openai_server import Cut, Drop, Fail, OpenAIServer, Raw, Say, Step, completion
 
 from equipoise.errors import BudgetSpent, ModelError
+from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources, Spending
 from equipoise.players.endpoint import Endpoint
-from equipoise.runs.ledger import Ledger
 from equipoise.types import View, record_id, user
 
 ABORTED = completion(Say(finish="abort"), {"model": "tiny"})

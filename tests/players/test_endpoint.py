@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from equipoise.cli import main
 from equipoise.data.opponent_logprobs import opponent_logprobs
 from equipoise.errors import BudgetSpent, ConfigError, ModelError, UserError
+from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources, Spending
 from equipoise.players.base import Player, Scorer
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.requests import PATIENCE, retry_after
-from equipoise.runs.ledger import Ledger
 from equipoise.types import Message, Move, PlayerId, View, user
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "serving.md"

@@ -11,6 +11,7 @@ import pytest
 from openai_server import Fail, OpenAIServer, Raw, Say, completion
 
 from equipoise.errors import BudgetSpent, ConfigError, ModelError
+from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
@@ -23,7 +24,6 @@ from equipoise.players.server_reply import (
     read_reply,
     read_usage,
 )
-from equipoise.runs.ledger import Ledger
 from equipoise.system.addresses import machine
 from equipoise.types import View, user
 

@@ -196,7 +196,7 @@ def test_want_of_memory_names_the_setting(model_folder, monkeypatch):
     def fail(*_args, **_settings):
         raise torch.OutOfMemoryError("out of memory")
 
-    monkeypatch.setattr("equipoise.models.sampling.sample", fail)
+    monkeypatch.setattr("equipoise.sampling.sampling.sample", fail)
     with pytest.raises(ModelError, match="batch_size = 64 and up to 256 tokens"):
         actor.act(VIEWS, [1, 2, 3])
 

@@ -8,10 +8,10 @@ import torch
 
 from equipoise.models.mixed_adapters import MixedAdapters
 from equipoise.models.resources import Resources
-from equipoise.models.sampling_batch import SamplingBatch
 from equipoise.players.local import Local
 from equipoise.players.scripted import Scripted
 from equipoise.players.together import MoveRequest, act_together
+from equipoise.sampling.sampling_batch import SamplingBatch
 from equipoise.types import View, user
 
 LORA = {"r": 2, "alpha": 4}

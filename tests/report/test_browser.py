@@ -10,11 +10,11 @@ import red_team_run
 from browser import Browser, needs_chromium
 from fixtures import report_pages
 
+from equipoise.blocks import recorded_sections as records
+from equipoise.blocks.html import Page, render
+from equipoise.blocks.recorded_sections import CardAnswer, CardPart, MatchCard
+from equipoise.blocks.section import clean
 from equipoise.environments.red_team.report_sections import attacks
-from equipoise.report import recorded_sections as records
-from equipoise.report.html import Page, render
-from equipoise.report.recorded_sections import CardAnswer, CardPart, MatchCard
-from equipoise.report.section import clean
 from equipoise.types import Message
 
 pytestmark = needs_chromium

@@ -13,15 +13,15 @@ import plotly.graph_objects as go
 import pytest
 from fixtures import report_pages
 
-from equipoise.report import figures
-from equipoise.report import figures as curves
-from equipoise.report import recorded_sections as records
-from equipoise.report.html import Page as ReportPage
-from equipoise.report.html import render
-from equipoise.report.league_sections import equilibrium_section, payoffs_section, ratings_section
-from equipoise.report.learning_sections import headline_section, learning_section, losses_section
-from equipoise.report.recorded_sections import CardAnswer, MatchCard, matches_section
-from equipoise.report.section import (
+from equipoise.blocks import figures
+from equipoise.blocks import figures as curves
+from equipoise.blocks import recorded_sections as records
+from equipoise.blocks.html import Page as ReportPage
+from equipoise.blocks.html import render
+from equipoise.blocks.league_sections import equilibrium_section, payoffs_section, ratings_section
+from equipoise.blocks.learning_sections import headline_section, learning_section, losses_section
+from equipoise.blocks.recorded_sections import CardAnswer, MatchCard, matches_section
+from equipoise.blocks.section import (
     Cards,
     Curve,
     Figure,

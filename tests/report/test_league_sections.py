@@ -7,6 +7,17 @@ import numpy as np
 import pytest
 from fixtures import report_pages
 
+from equipoise.blocks import figures as curves
+from equipoise.blocks.figures import heat_map
+from equipoise.blocks.league_sections import (
+    caution,
+    match_ups_section,
+    payoffs_section,
+    ratings_section,
+    training_ratings_section,
+)
+from equipoise.blocks.recorded_sections import Account, Tokens, cost_section
+from equipoise.blocks.section import Curve, Figure, SampleSize, Table
 from equipoise.evaluation.judge_report import MeanGiven
 from equipoise.evaluation.judge_sections import judges_section, who_judged_whom_section
 from equipoise.evaluation.last_test import SelectionRecord, selection_section
@@ -15,17 +26,6 @@ from equipoise.models.resources import Spending
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Rating
-from equipoise.report import figures as curves
-from equipoise.report.figures import heat_map
-from equipoise.report.league_sections import (
-    caution,
-    match_ups_section,
-    payoffs_section,
-    ratings_section,
-    training_ratings_section,
-)
-from equipoise.report.recorded_sections import Account, Tokens, cost_section
-from equipoise.report.section import Curve, Figure, SampleSize, Table
 
 
 def lines(ends: list[float], x: tuple[float, ...] = (0.0, 1.0)) -> list[Curve]:

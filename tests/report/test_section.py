@@ -5,8 +5,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from equipoise.report.figures import bars, bin_series
-from equipoise.report.section import finite_or_none, label, number
+from equipoise.blocks.figures import bars, bin_series
+from equipoise.blocks.section import finite_or_none, label, number
 
 
 @pytest.mark.parametrize(

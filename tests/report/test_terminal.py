@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from equipoise.payoffs.intervals import Interval
-from equipoise.report import terminal as terminal_module
-from equipoise.report.terminal import (
+from equipoise.blocks import terminal as terminal_module
+from equipoise.blocks.terminal import (
     Change,
     Display,
     before_after,
@@ -21,6 +20,7 @@ from equipoise.report.terminal import (
     status_table,
     value_text,
 )
+from equipoise.payoffs.intervals import Interval
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 

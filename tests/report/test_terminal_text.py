@@ -9,8 +9,8 @@ import pytest
 from rich.table import Table
 
 import equipoise
+from equipoise.blocks.terminal import Display, status_table, terminal
 from equipoise.errors import RunError, clean
-from equipoise.report.terminal import Display, status_table, terminal
 from equipoise.system.command_options import json_text
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egnp.exe\r\x08 [bold]b[/bold] :smile:\n\tend"
@@ -73,7 +73,7 @@ def test_messages_and_tracebacks(command, monkeypatch, capsys, error):
 
 def test_the_command_prints_through_these_doors_alone():
     package = Path(equipoise.__file__).parent
-    doors = {"system/command_options.py", "report/terminal.py"}
+    doors = {"system/command_options.py", "blocks/terminal.py"}
     for file in package.rglob("*.py"):
         name = file.relative_to(package).as_posix()
         if name not in doors:

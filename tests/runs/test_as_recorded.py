@@ -14,12 +14,12 @@ import pytest
 from readable import shown
 
 from equipoise import open_run
-from equipoise.report.section import Cards, Table, Tiles
+from equipoise.blocks.section import Cards, Table, Tiles
+from equipoise.report.page import changes, headlines, page
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.reading.page import changes, headlines, page
 
 pytestmark = pytest.mark.long  # they share whole runs
 

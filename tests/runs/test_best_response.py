@@ -7,12 +7,12 @@ import pytest
 from small import SMALL, settings
 
 import equipoise
+from equipoise.api.exploiter import prepare
 from equipoise.environments.matrix.game import KNOWN
 from equipoise.evaluation.measures import Measures
 from equipoise.evaluation.role_cross_play import RoleLeague, RoleMeasures
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.exploiter import prepare
 from equipoise.types import PlayerId
 
 PAYOFFS = np.array(KNOWN["biased_rock_paper_scissors"][1])

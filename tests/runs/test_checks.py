@@ -11,9 +11,9 @@ import pytest
 from small import SMALL, settings
 
 from equipoise.errors import ConfigError, DataError
+from equipoise.planning.checks import UNREAD, check_endpoints, check_run, unread_settings
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.planning.checks import UNREAD, check_endpoints, check_run, unread_settings
 
 PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
 CHAT = [{"prompt": [{"role": "user", "content": f"What is {n} + 1?"}]} for n in range(40)]

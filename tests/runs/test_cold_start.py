@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from equipoise.api import cold_start
+from equipoise.api.cold_start import TeacherMatches, Trace, teacher_named, write_traces
 from equipoise.errors import ConfigError, DataError
 from equipoise.learners.sft_learner import SFT
-from equipoise.runs import cold_start, recipe_loader
-from equipoise.runs.cold_start import TeacherMatches, Trace, teacher_named, write_traces
+from equipoise.runs import recipe_loader
 from equipoise.runs.monitor import Silent
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, user
 

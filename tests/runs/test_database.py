@@ -6,8 +6,8 @@ import pytest
 from small import FINITE, settings
 
 from equipoise.errors import RunError
-from equipoise.runs import database
-from equipoise.runs.database import Database
+from equipoise.ledger import database
+from equipoise.ledger.database import Database
 
 
 @pytest.mark.long

@@ -54,7 +54,7 @@ def test_a_run_is_read_on_a_disk_that_cannot_be_written(finished, tmp_path, stat
     if state == "killed":
         script = (
             "import os, sys; from pathlib import Path; "
-            "from equipoise.runs.ledger import Ledger; "
+            "from equipoise.ledger.ledger import Ledger; "
             "ledger = Ledger.open(Path(sys.argv[1])); "
             "ledger.finish('late', 12, 'late', {}, 0.0); os._exit(0)"
         )

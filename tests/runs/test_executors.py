@@ -20,6 +20,7 @@ import msgspec
 import pytest
 from small import is_recorded, wait_for_record
 
+from equipoise.api.play_out import play_out
 from equipoise.errors import ConfigError, EquipoiseError, ModelError
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -38,7 +39,6 @@ from equipoise.runs.executors.units import (
     failure,
 )
 from equipoise.runs.executors.worker_pool import TRIES, NoRoomError, WorkerLostError, WorkerPool
-from equipoise.runs.play_out import play_out
 from equipoise.system.addresses import machine
 from equipoise.types import Message, View
 

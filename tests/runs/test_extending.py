@@ -12,8 +12,9 @@ import pytest
 from small import FINITE, SMALL
 
 import equipoise
+from equipoise.api import extending
 from equipoise.errors import ConfigError, NoSignal
-from equipoise.runs import directory, extending
+from equipoise.runs import directory
 from equipoise.runs.directory import RunDirectory
 from equipoise.system.files import write_text
 

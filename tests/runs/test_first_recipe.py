@@ -14,10 +14,9 @@ from small import settings
 
 import equipoise
 from equipoise.errors import ConfigError
-from equipoise.runs import recipe_loader
-from equipoise.runs.planning import first_recipe
-from equipoise.runs.planning.checks import check_run
-from equipoise.runs.planning.first_recipe import (
+from equipoise.planning import first_recipe
+from equipoise.planning.checks import check_run
+from equipoise.planning.first_recipe import (
     BATCHES,
     ENOUGH,
     Numbers,
@@ -29,6 +28,7 @@ from equipoise.runs.planning.first_recipe import (
     peak_rate,
     shorten,
 )
+from equipoise.runs import recipe_loader
 
 ROWS = [{"prompt": f"What is {n} + {n % 7}?", "answer": str(n + n % 7)} for n in range(60)]
 SPOILT = [*ROWS, ROWS[0], ROWS[1], {"prompt": " "}]

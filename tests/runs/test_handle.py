@@ -10,13 +10,13 @@ import pyarrow
 import pytest
 
 import equipoise
+from equipoise.api import play_out as playing
+from equipoise.api.handle import PARTS, Run
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.judges.pointwise import Pointwise
-from equipoise.runs import play_out as playing
+from equipoise.report import frames
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.handle import PARTS, Run
-from equipoise.runs.reading import frames
 
 SMALL = {
     "generations": 1,

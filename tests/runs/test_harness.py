@@ -11,7 +11,7 @@ import pytest
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.harnesses.base import Harness, Measured, Prepared, Scores
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
+from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.players.base import TextScorer
 from equipoise.players.population import Population
 from equipoise.runs import recipe_loader

@@ -10,9 +10,9 @@ import pytest
 from small import FINITE
 
 from equipoise.errors import DataError
-from equipoise.runs.ledger import Ledger
+from equipoise.ledger.ledger import Ledger
+from equipoise.report.frames import columns
 from equipoise.runs.parquet import SCHEMA, TABLES, check, export
-from equipoise.runs.reading.frames import columns
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
 

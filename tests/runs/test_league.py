@@ -12,12 +12,12 @@ import yaml
 from equipoise.cli.rate import judge, rate
 from equipoise.data.opponent_logprobs import text_key
 from equipoise.errors import ConfigError, UserError
+from equipoise.ledger.ledger import MEETING
 from equipoise.players.population import Population
 from equipoise.runs import recipe_loader
 from equipoise.runs.arena import RunArena
 from equipoise.runs.contexts import match_context
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import MEETING
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.rate_players import duels

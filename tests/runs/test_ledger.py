@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 from equipoise.errors import DiskFull, RunError
+from equipoise.ledger.ledger import FailedStage, Ledger
 from equipoise.models.resources import Spending
-from equipoise.runs.ledger import FailedStage, Ledger
 from equipoise.types import (
     Episode,
     Judgement,

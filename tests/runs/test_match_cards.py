@@ -3,7 +3,7 @@
 import math
 
 from equipoise.evaluation.measures import Sample
-from equipoise.runs.reading.match_cards import match_up_table
+from equipoise.report.match_cards import match_up_table
 from equipoise.types import Judgement, Match, PlayerId
 
 

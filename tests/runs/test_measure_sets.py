@@ -14,8 +14,8 @@ from small import quickstart
 import equipoise
 from equipoise.errors import ConfigError, DataError, NoSignal, RunError
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, Item, ItemScores
-from equipoise.evaluation.named_sets.prompt_set import PromptSet
+from equipoise.evaluation.sets.prompt_set import PromptSet
+from equipoise.ledger.item_scores import BenchmarkResult, Item, ItemScores
 from equipoise.prompts.rows import Prompt
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -198,7 +198,7 @@ def test_a_game_s_rules_may_ask(run, sums):
 
 
 def test_further_turns_are_asked_below_the_answers(run):
-    from equipoise.evaluation.named_sets.prompt_set import PromptSet
+    from equipoise.evaluation.sets.prompt_set import PromptSet
     from equipoise.runs.measure_sets import measure_sets
     from equipoise.runs.monitor import Silent
 

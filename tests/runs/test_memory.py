@@ -6,9 +6,9 @@ from attacks import FAILED, game, played, seed
 from equipoise.data.shaping import UnfitShaping
 from equipoise.environments.red_team.game import RedTeam
 from equipoise.judges.base import Judge
+from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.runs.config import RunConfig
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.memory import Memory
 from equipoise.types import Judgement, record_id
 

@@ -12,9 +12,9 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from equipoise.api import merge_adapter
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import load_model
-from equipoise.runs import merge_adapter
 
 pytestmark = pytest.mark.long  # they share a whole run
 

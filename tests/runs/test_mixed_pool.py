@@ -7,17 +7,17 @@ from collections.abc import Callable
 import pytest
 from openai_server import Fail, OpenAIServer
 
+from equipoise.api.extending import change_settings
+from equipoise.api.play_out import play_out
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
+from equipoise.planning.run_plan import plan
 from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.extending import change_settings
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.planning.run_plan import plan
-from equipoise.runs.play_out import play_out
 from equipoise.types import PlayerId, View, user
 
 TINY = {

@@ -4,15 +4,15 @@ import pool_run
 import pytest
 from scipy.stats import spearmanr
 
+from equipoise.blocks.html import render
+from equipoise.blocks.section import Cards, Figure, Table, Tiles, number
 from equipoise.evaluation.measures import Records
-from equipoise.report.html import render
-from equipoise.report.section import Cards, Figure, Table, Tiles, number
+from equipoise.ledger.ledger import MEETING
+from equipoise.report.history import history, records
+from equipoise.report.match_cards import match_cards, match_up_table, tokens
+from equipoise.report.page import counts, headlines, page, training_curves, unread_reviews
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import MEETING
-from equipoise.runs.reading.history import history, records
-from equipoise.runs.reading.match_cards import match_cards, match_up_table, tokens
-from equipoise.runs.reading.page import counts, headlines, page, training_curves, unread_reviews
 from equipoise.types import Judgement, Review
 
 pytestmark = pytest.mark.long  # they share a whole run

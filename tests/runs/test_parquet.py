@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from equipoise.errors import DiskFull, RunError
+from equipoise.ledger.ledger import Ledger
 from equipoise.runs import parquet
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.parquet import TABLES, export
 from equipoise.types import (
     Episode,

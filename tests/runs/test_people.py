@@ -11,15 +11,13 @@ import numpy as np
 import people_run
 import pytest
 
+from equipoise.api.rejudge import rejudge
+from equipoise.api.rerate import rerate
+from equipoise.blocks.html import render
 from equipoise.data.pairs import PairMaker
 from equipoise.errors import DataError, RunBusy, RunError
-from equipoise.prompts.base import Prompts
-from equipoise.ratings.base import Outcome, Ratings
-from equipoise.ratings.bradley_terry import information_gain
-from equipoise.report.html import render
-from equipoise.runs.directory import RunDirectory
-from equipoise.runs.people.ballot import _by_gain, _shared_pairing, open_ballot
-from equipoise.runs.people.journal import (
+from equipoise.people.ballot import _by_gain, _shared_pairing, open_ballot
+from equipoise.people.journal import (
     HUMAN,
     PEOPLE,
     AnswerRef,
@@ -29,10 +27,12 @@ from equipoise.runs.people.journal import (
     judged_pairs,
     votes_of,
 )
-from equipoise.runs.people.vote_results import people_votes, preference_rows
-from equipoise.runs.reading.page import page
-from equipoise.runs.rejudge import rejudge
-from equipoise.runs.rerate import rerate
+from equipoise.people.vote_results import people_votes, preference_rows
+from equipoise.prompts.base import Prompts
+from equipoise.ratings.base import Outcome, Ratings
+from equipoise.ratings.bradley_terry import information_gain
+from equipoise.report.page import page
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Message, Prompt
 
 LONG = {"poet": 0, "sage": 1, "clerk": 2}  # people's taste: what they like first

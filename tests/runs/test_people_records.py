@@ -7,11 +7,10 @@ import resource
 import pytest
 
 from equipoise.errors import DataError, DiskFull, RunError
-from equipoise.ratings.base import Outcome
-from equipoise.runs.ledger import MEETING, Ledger
-from equipoise.runs.people import ballot
-from equipoise.runs.people.ballot import AnswerPool, choose, on_the_left
-from equipoise.runs.people.journal import (
+from equipoise.ledger.ledger import MEETING, Ledger
+from equipoise.people import ballot
+from equipoise.people.ballot import AnswerPool, choose, on_the_left
+from equipoise.people.journal import (
     AnswerRef,
     HumanVote,
     check_name,
@@ -21,6 +20,7 @@ from equipoise.runs.people.journal import (
     pair_id,
     votes_of,
 )
+from equipoise.ratings.base import Outcome
 from equipoise.types import (
     Judgement,
     Match,

@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from equipoise.api import functions as api
 from equipoise.learners.base import Learner
 from equipoise.models.device import Hardware
 from equipoise.models.loading import Description, describe
 from equipoise.models.trial import WorkShape, foresee, try_model
+from equipoise.planning import cost
+from equipoise.planning.cost import frozen_bytes, limit_new_tokens, number_width, prompt_tokens
+from equipoise.planning.phases import phases
 from equipoise.players.local import Local
-from equipoise.runs import api, recipe_loader
-from equipoise.runs.planning import cost
-from equipoise.runs.planning.cost import frozen_bytes, limit_new_tokens, number_width, prompt_tokens
-from equipoise.runs.planning.phases import phases
+from equipoise.runs import recipe_loader
 from equipoise.types import Message, Prompt, user
 
 CARD = 80e9
@@ -191,7 +192,7 @@ def test_a_learner_of_policy_gradients_stays_while_others_play():
 
 
 def test_a_cpu_that_multiplies_in_bfloat16_keeps_the_layers_twice():
-    from equipoise.runs.planning.cost import sampling_bytes
+    from equipoise.planning.cost import sampling_bytes
 
     whole = Local.model_validate({"model": "builtin"})
     short = whole.model_copy(update={"precision": "bf16"})
@@ -203,8 +204,8 @@ def test_a_cpu_that_multiplies_in_bfloat16_keeps_the_layers_twice():
 @pytest.mark.parametrize("kind", ["preference", "sft", "policy_gradient"])
 def test_what_is_left_to_the_machine_is_settled_for_the_hardware(kind):
     from equipoise.learners.base import Learner
+    from equipoise.planning.cost import settle
     from equipoise.players.base import Player
-    from equipoise.runs.planning.cost import settle
 
     player = Player.build({"kind": "local", "model": "builtin", "device": "cpu"})
     trainer = Learner.build(kind)
@@ -216,8 +217,8 @@ def test_what_is_left_to_the_machine_is_settled_for_the_hardware(kind):
 
 def test_what_has_nothing_to_settle_stays_as_it_is():
     from equipoise.learners.base import Learner
+    from equipoise.planning.cost import settle
     from equipoise.players.base import Player
-    from equipoise.runs.planning.cost import settle
 
     player = Player.build({"kind": "local", "model": "builtin", "device": "cpu"})
     tabular = Learner.build("tabular")
@@ -294,7 +295,7 @@ def test_seconds_are_counts_times_those_of_a_trial():
     from equipoise.judges.base import Judge
     from equipoise.learners.base import Learner
     from equipoise.models.trial import Trial
-    from equipoise.runs.planning.cost import Work, _seconds
+    from equipoise.planning.cost import Work, _seconds
 
     plain = Local.model_validate({"model": "builtin", "max_new_tokens": 50})
     lora = Local.model_validate({"model": "builtin", "max_new_tokens": 50, "lora": {"r": 2}})
@@ -339,7 +340,7 @@ def test_seconds_are_counts_times_those_of_a_trial():
 def test_judging_is_timed_where_it_is_done_here():
     from equipoise.judges.base import Judge
     from equipoise.models.trial import Trial
-    from equipoise.runs.planning.cost import Work, _judging
+    from equipoise.planning.cost import Work, _judging
 
     player = Local.model_validate({"model": "builtin"})
     trial = Trial(0.001, 0.02, 0.003, 0.005, 0.7, 1.0, 1.0)
@@ -363,7 +364,7 @@ def test_judging_is_timed_where_it_is_done_here():
 def test_without_a_trial_no_time_is_known():
     from equipoise.judges.base import Judge
     from equipoise.learners.base import Learner
-    from equipoise.runs.planning.cost import Work, _seconds
+    from equipoise.planning.cost import Work, _seconds
 
     player, work = Local.model_validate({"model": "builtin"}), Work(1, 1, 1, 1, 1, 1, 1)
     trainer, judge = Learner.build("preference"), Judge.build("exact")

@@ -29,11 +29,11 @@ from equipoise.errors import NoSignal
 from equipoise.games.answers import Answers
 from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import Pointwise
+from equipoise.ledger.ledger import Ledger
 from equipoise.matches.base import Planned
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.runs.judge_matches import record_judgements
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import record_matches, unplayed_chunks
 from equipoise.types import Judgement, Move, PlayerId, Prompt, user

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from equipoise.api.extending import change_settings
 from equipoise.errors import EquipoiseError
 from equipoise.learners.policy_trainer import PolicyOptimizer
 from equipoise.learners.sampled_policy import SampledPolicy
 from equipoise.runs import recipe_loader
 from equipoise.runs.damage import examine
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.extending import change_settings
 from equipoise.runs.live_learners import LiveLearners
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun

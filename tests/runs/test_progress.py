@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from equipoise.api.play_out import play_out
 from equipoise.models import progress
 from equipoise.models.sequence_scores import read_once
+from equipoise.report import summary
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent, within
-from equipoise.runs.play_out import play_out
-from equipoise.runs.reading import summary
 
 SETTINGS = [
     "generations=1",

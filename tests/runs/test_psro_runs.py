@@ -6,9 +6,9 @@ import pytest
 import equipoise
 from equipoise.environments.matrix.game import KNOWN
 from equipoise.evaluation.meta_measures import ANYBODY, MetaGameMeasures
+from equipoise.report.history import history
+from equipoise.report.page import headlines
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.history import history
-from equipoise.runs.reading.page import headlines
 from equipoise.solvers.zero_sum import nash
 
 pytestmark = pytest.mark.long  # whole runs

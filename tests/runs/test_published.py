@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from equipoise.errors import ConfigError
+from equipoise.planning.published import compare_with_published, setting
 from equipoise.runs import recipe_loader
-from equipoise.runs.planning.published import compare_with_published, setting
 
 PAPER = re.compile(r"arXiv \d{4}\.\d{5}")
 NAMING = [name for name, text in recipe_loader.recipe_descriptions().items() if PAPER.search(text)]

@@ -8,13 +8,13 @@ from unittest.mock import MagicMock
 import msgspec
 import pytest
 
+from equipoise.api import rerate as rerate_module
 from equipoise.judges.base import Judge
+from equipoise.ledger.ledger import FinishedStage, Ledger
 from equipoise.ratings.base import Duel, Ratings
 from equipoise.ratings.reputation import Reputation, weighted_means
 from equipoise.runs import rate_players
-from equipoise.runs import rerate as rerate_module
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import FinishedStage, Ledger
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.rate_players import duels, rate
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user

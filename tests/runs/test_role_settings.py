@@ -11,9 +11,9 @@ from judge_context import TestContext
 
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
+from equipoise.ledger.ledger import Ledger
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.judge_matches import record_judgements
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.recipe_loader import build
 

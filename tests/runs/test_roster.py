@@ -3,9 +3,9 @@
 import pytest
 
 from equipoise.errors import ConfigError
+from equipoise.ledger.ledger import Ledger
 from equipoise.matches.schedule import SelfPlay
 from equipoise.runs.config import RunConfig
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.roster import Roster
 from equipoise.runs.turns import Alternate, BestResponse, Everyone, Turns
 from equipoise.types import PlayerId

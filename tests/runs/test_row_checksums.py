@@ -6,9 +6,9 @@ from contextlib import closing
 import pytest
 
 from equipoise.errors import RunError
-from equipoise.evaluation.named_sets.item_scores import ItemScores
+from equipoise.ledger.item_scores import ItemScores
+from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Spending
-from equipoise.runs.ledger import Ledger
 from equipoise.types import (
     Episode,
     Judgement,

@@ -14,29 +14,29 @@ from small import Noting
 from taught import BATCH, logprob
 
 from equipoise import seeds
+from equipoise.api.rejudge import rejudge
+from equipoise.api.rerate import rerate
+from equipoise.blocks.section import Tiles
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import Estimate
 from equipoise.judges.base import Judge
 from equipoise.ratings.base import Duel
-from equipoise.report.section import Tiles
-from equipoise.runs import recipe_loader
-from equipoise.runs.contexts import judge_context, match_context
-from equipoise.runs.damage import examine, mend
-from equipoise.runs.directory import RunDirectory
-from equipoise.runs.loop import league
-from equipoise.runs.open_run import OpenRun
-from equipoise.runs.reading.frames import (
+from equipoise.report.frames import (
     judgement_rows,
     match_rows,
     measured_rows,
     pair_rows,
     rating_rows,
 )
-from equipoise.runs.reading.page import page
-from equipoise.runs.reading.summary import progress, summary
-from equipoise.runs.reading.watching import live
-from equipoise.runs.rejudge import rejudge
-from equipoise.runs.rerate import rerate
+from equipoise.report.page import page
+from equipoise.report.summary import progress, summary
+from equipoise.report.watching import live
+from equipoise.runs import recipe_loader
+from equipoise.runs.contexts import judge_context, match_context
+from equipoise.runs.damage import examine, mend
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId
 
 SEED, GENERATIONS = 11, 3

@@ -5,8 +5,8 @@ from small import SMALL, settings
 
 from equipoise.learners.hand_over import FILE
 from equipoise.learners.preference_learner import Preference
+from equipoise.report.page import hand_over_rows
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.page import hand_over_rows
 
 
 @pytest.mark.long

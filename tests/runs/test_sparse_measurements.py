@@ -4,12 +4,12 @@ import time
 
 import pytest
 
+from equipoise.api.play_out import play_out
+from equipoise.api.rerate import rerate
+from equipoise.report.history import stage_records
+from equipoise.report.page import counts, page, stage_times
 from equipoise.runs import loop, recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.play_out import play_out
-from equipoise.runs.reading.history import stage_records
-from equipoise.runs.reading.page import counts, page, stage_times
-from equipoise.runs.rerate import rerate
 
 pytestmark = pytest.mark.long  # they share a whole run
 

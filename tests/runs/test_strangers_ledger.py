@@ -14,9 +14,9 @@ import pytest
 from small import FINITE
 
 from equipoise.errors import RunError
-from equipoise.runs.database import checksum, connect_to_read
+from equipoise.ledger.database import checksum, connect_to_read
+from equipoise.ledger.ledger import Ledger
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import Ledger
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
 FOREIGN = {

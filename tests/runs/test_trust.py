@@ -17,14 +17,14 @@ from small import FINITE, settings
 
 import equipoise
 from equipoise import cli
+from equipoise.api import exploiter
+from equipoise.api.handle import ask_for_trust
 from equipoise.errors import ConfigError, RunError
-from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.base import Judge
+from equipoise.ledger.ledger import Ledger
 from equipoise.players.local import Local
-from equipoise.runs import exploiter
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.handle import ask_for_trust
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.named_sets.sets import as_trained
 from equipoise.runs.open_run import OpenRun
 from equipoise.serve.settings import game_of

@@ -3,10 +3,10 @@
 import pytest
 
 from equipoise.errors import ConfigError
+from equipoise.planning.run_plan import plan
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.planning.run_plan import plan
 from equipoise.runs.play_matches import play
 
 SCORES = "{sums: 60, asker: 10, guard: 50, helper: 20, veteran: 40, novice: 30}"

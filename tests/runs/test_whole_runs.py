@@ -18,10 +18,10 @@ from small import FINITE
 
 import equipoise
 from equipoise.errors import ConfigError, RunBusy, RunError
+from equipoise.ledger.ledger import Ledger
 from equipoise.models import device
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import Ledger
 
 pytestmark = pytest.mark.long  # half a second each, most of it verbs of the command
 

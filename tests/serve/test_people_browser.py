@@ -16,13 +16,13 @@ from browser import Browser, needs_chromium
 from fixtures.report_pages import HOSTILE
 from small import start
 
+from equipoise.blocks.section import clean
 from equipoise.games.base import Game
-from equipoise.report.section import clean
+from equipoise.people.ballot import open_ballot
+from equipoise.people.journal import played_matches, votes_of
+from equipoise.people.play_server import open_play_server
+from equipoise.report.watching import Watched
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.journal import played_matches, votes_of
-from equipoise.runs.people.play_server import open_play_server
-from equipoise.runs.reading.watching import Watched
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app

@@ -10,8 +10,8 @@ import pytest
 
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.runs.people.journal import played_matches
-from equipoise.runs.people.play_server import open_play_server
+from equipoise.people.journal import played_matches
+from equipoise.people.play_server import open_play_server
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app
 

@@ -15,10 +15,10 @@ import pytest
 from browser import Browser, needs_chromium
 
 from equipoise.games.base import Game
-from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.journal import played_matches, votes_of
-from equipoise.runs.people.play_server import open_play_server
-from equipoise.runs.reading.watching import Watched
+from equipoise.people.ballot import open_ballot
+from equipoise.people.journal import played_matches, votes_of
+from equipoise.people.play_server import open_play_server
+from equipoise.report.watching import Watched
 from equipoise.serve.app import create
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app

@@ -8,9 +8,9 @@ import people_run
 import pytest
 from starlette.testclient import TestClient
 
+from equipoise.people.ballot import open_ballot
+from equipoise.people.journal import HUMAN, votes_of
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.journal import HUMAN, votes_of
 from equipoise.serve import vote_page
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.vote_page import vote_app

@@ -12,12 +12,12 @@ import pytest
 from msgspec import structs
 
 from equipoise.errors import RunError
+from equipoise.ledger.ledger import FinishedStage
 from equipoise.models.resources import Spending
+from equipoise.report import watching
+from equipoise.report.watching import LiveRun, Watched, _seconds_left, live
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import FinishedStage
-from equipoise.runs.reading import watching
-from equipoise.runs.reading.watching import LiveRun, Watched, _seconds_left, live
 from equipoise.serve import watch_page
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.watch_page import watch_app

@@ -47,10 +47,10 @@ def load() -> None:
     import torch
     import transformers
 
+    import equipoise.api.functions
     import equipoise.cli
     import equipoise.learners.answer_trainer
     import equipoise.learners.policy_trainer
-    import equipoise.runs.api
     import equipoise.runs.measure_sets
 
     torch.set_num_threads(1)
@@ -117,7 +117,7 @@ def _arm(moment: Moment) -> None:
     """Have this process kill itself at the n-th rename, record of a stage, or file of weights."""
     import safetensors.torch
 
-    from equipoise.runs.ledger import Ledger
+    from equipoise.ledger.ledger import Ledger
 
     counted = 0
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from equipoise.runs.ledger import REQUEST
+from equipoise.ledger.ledger import REQUEST
 
 TABLES = {
     "prompts": "id, split, generation, record",

@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from equipoise.runs.ledger import Ledger
+from equipoise.ledger.ledger import Ledger
 from tests.soak._faulty_server import HONEST, LONGEST_REPLY, FaultyServer, Trap
 from tests.soak._outcome import Outcome
 

@@ -171,7 +171,7 @@ def _try(hostile: Hostile, verb: str, donors: Mapping[str, Path], canaries: Cana
 
 def _alter(run: Path, changes: Mapping[str, Any]) -> None:
     """Write settings into the configuration and the ledger, as from the start."""
-    from equipoise.runs.ledger import Ledger
+    from equipoise.ledger.ledger import Ledger
 
     recorded = yaml.safe_load((run / "config.yaml").read_text())
     for key, value in changes.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.runs.reading.history import at_generation, short_names
+from equipoise.report.history import at_generation, short_names
 from equipoise.system.command_options import Json, Recipe, override, say, show
 from equipoise.system.wings import wing_table
 
@@ -77,13 +77,13 @@ def welfare(
     """
     from math import isfinite
 
+    from equipoise.blocks.terminal import status_table, terminal
     from equipoise.environments.assistance.comparison import (
         ComparisonSettings,
         compare_runs,
         measured_run,
     )
     from equipoise.errors import ConfigError
-    from equipoise.report.terminal import status_table, terminal
     from equipoise.runs.directory import RunDirectory
 
     if not all(map(isfinite, (eps, alpha, *reference))):
@@ -116,7 +116,7 @@ def _numbers(comparison: Comparison) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from equipoise.report.section import number
+    from equipoise.blocks.section import number
 
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
     table.title = f"{comparison.prompts.both} prompts in both"
@@ -192,9 +192,9 @@ def traces(
     from. Run again, it goes on where it stopped: what was played and judged is in
     DIR/ledger.sqlite.
     """
+    from equipoise.api.cold_start import cold_start, load, teacher_named
+    from equipoise.blocks.terminal import Display, terminal
     from equipoise.learners.sft_learner import SFT
-    from equipoise.report.terminal import Display, terminal
-    from equipoise.runs.cold_start import cold_start, load, teacher_named
 
     config = load(recipe, set, train)
     training = SFT.model_validate(

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from equipoise.blocks.section import finite_or_none
 from equipoise.environments.assistance.game import ASSISTANT, Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.record import AssistanceRecord
@@ -16,7 +17,6 @@ from equipoise.matches.roles import Roles
 from equipoise.payoffs import pareto
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.payoffs.welfare import cobb_douglas
-from equipoise.report.section import finite_or_none
 from equipoise.runs.directory import RunDirectory
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
+from equipoise.blocks.recorded_sections import CardAnswer, CardPart, MatchCard
+from equipoise.blocks.section import Section
 from equipoise.environments.assistance.blocks import ParsedOutput
 from equipoise.environments.assistance.game import ASSISTANT, Assistance, assistant_answers
 from equipoise.environments.assistance.moves import moves_section, written_section
@@ -15,8 +17,6 @@ from equipoise.environments.assistance.welfare_section import (
 )
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import History, Quantity, Records
-from equipoise.report.recorded_sections import CardAnswer, CardPart, MatchCard
-from equipoise.report.section import Section
 from equipoise.types import Judgement, Match, Prompt, Turn
 
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from equipoise.blocks.figures import heat_map, lines_figure, names_axis
+from equipoise.blocks.section import Curves, Figure, Section, Table, finite_or_none, label, number
 from equipoise.environments.assistance.payoff_matrix import ACTIONS, QUESTION_TYPES, Cell, cell_name
 from equipoise.environments.assistance.record import (
     ActionShares,
@@ -15,8 +17,6 @@ from equipoise.environments.assistance.record import (
 )
 from equipoise.environments.assistance.written_game import GIVEN
 from equipoise.evaluation.measures import History, Quantity, curves
-from equipoise.report.figures import heat_map, lines_figure, names_axis
-from equipoise.report.section import Curves, Figure, Section, Table, finite_or_none, label, number
 
 
 class ShownMove(NamedTuple):

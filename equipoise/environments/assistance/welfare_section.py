@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from equipoise.blocks.figures import COLOURS, MOST_POINTS, bars, group_figure, lines_figure
+from equipoise.blocks.section import Curves, Figure, Section, Table, label, number
 from equipoise.environments.assistance.record import AssistanceRecord, SourceMeasures
 from equipoise.evaluation.measures import History, Measurement, Quantity, curves
-from equipoise.report.figures import COLOURS, MOST_POINTS, bars, group_figure, lines_figure
-from equipoise.report.section import Curves, Figure, Section, Table, label, number
 
 WELFARE = Quantity(title="welfare", read="welfare", short="welfare")
 USER = Quantity(title="utility to the user", read="user", short="user")

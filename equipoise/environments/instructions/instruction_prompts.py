@@ -12,16 +12,8 @@ from equipoise import seeds
 from equipoise.component import nearest
 from equipoise.environments.instructions.checkers import check, checker_of, conflicts, describe
 from equipoise.errors import ConfigError, DataError
-from equipoise.evaluation.named_sets.base import AnswerTokens
-from equipoise.evaluation.named_sets.item_scores import (
-    Answer,
-    Answers,
-    Item,
-    Items,
-    ItemScores,
-    Judged,
-)
-from equipoise.evaluation.named_sets.published_set import (
+from equipoise.evaluation.sets.base import AnswerTokens
+from equipoise.evaluation.sets.published_set import (
     HubData,
     PlacedRow,
     Published,
@@ -29,6 +21,7 @@ from equipoise.evaluation.named_sets.published_set import (
     name_of,
     text_of,
 )
+from equipoise.ledger.item_scores import Answer, Answers, Item, Items, ItemScores, Judged
 from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.system.effects import READS, Text
 from equipoise.types import Prompt, record_id, user

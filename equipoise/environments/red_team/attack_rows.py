@@ -28,9 +28,9 @@ import msgspec
 
 from equipoise.environments.red_team.game import DEFENDER, RedTeam
 from equipoise.errors import ConfigError, RunError
+from equipoise.ledger.ledger import Ledger
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import Ledger
 from equipoise.system.files import new_file
 from equipoise.types import Judgement, Match, Prompt, Turn
 

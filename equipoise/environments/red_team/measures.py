@@ -7,6 +7,8 @@ from typing import ClassVar, Self
 
 import msgspec
 
+from equipoise.blocks.learning_sections import learning_section
+from equipoise.blocks.section import Change, Curves, Section
 from equipoise.environments.red_team import report_sections
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable, MetaGame
 from equipoise.environments.red_team.game import ADVERSARY
@@ -21,8 +23,6 @@ from equipoise.evaluation.measures import (
     no_default,
 )
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.learning_sections import learning_section
-from equipoise.report.section import Change, Curves, Section
 
 
 class RawAndRewritten(msgspec.Struct, frozen=True, omit_defaults=True):

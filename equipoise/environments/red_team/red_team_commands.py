@@ -60,6 +60,8 @@ def crossplay(
     Prints a table of attack success and what follows from it. One run plays what it has not
     measured yet and records it; several runs, and other temperatures, are only read.
     """
+    from equipoise.api.handle import ask_for_trust
+    from equipoise.blocks.terminal import Display, show_notes, terminal
     from equipoise.environments.red_team.cross_play import (
         cross_play_facts,
         plan_cross_play,
@@ -67,10 +69,8 @@ def crossplay(
     )
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge
-    from equipoise.report.terminal import Display, show_notes, terminal
     from equipoise.runs import recipe_loader
     from equipoise.runs.directory import RunDirectory
-    from equipoise.runs.handle import ask_for_trust
 
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}")
@@ -110,7 +110,7 @@ def _write(out: Path, facts: dict[str, Any]) -> None:
 
 
 def _print(facts: dict[str, Any], out: Path | None) -> None:
-    from equipoise.report.terminal import status_table, terminal
+    from equipoise.blocks.terminal import status_table, terminal
 
     console = terminal()
     console.print(_success_table(facts))

@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable
-from equipoise.environments.red_team.game import ADVERSARY, CONTENT_WARNING, is_adversary
-from equipoise.evaluation.measures import Records, StageRecord
-from equipoise.payoffs.intervals import Interval
-from equipoise.report.figures import COLOURS, MOST_TICKS, bars, heat_map, lines_figure
-from equipoise.report.league_sections import LEAST
-from equipoise.report.recorded_sections import CardAnswer, MatchCard, card_row
-from equipoise.report.section import (
+from equipoise.blocks.figures import COLOURS, MOST_TICKS, bars, heat_map, lines_figure
+from equipoise.blocks.league_sections import LEAST
+from equipoise.blocks.recorded_sections import CardAnswer, MatchCard, card_row
+from equipoise.blocks.section import (
     Cards,
     Curve,
     Curves,
@@ -28,6 +24,10 @@ from equipoise.report.section import (
     label,
     number,
 )
+from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable
+from equipoise.environments.red_team.game import ADVERSARY, CONTENT_WARNING, is_adversary
+from equipoise.evaluation.measures import Records, StageRecord
+from equipoise.payoffs.intervals import Interval
 from equipoise.types import Judgement, Match, Message, Turn
 
 POINTS = 120  # of a curve; more generations are averaged, in equal parts of each phase

@@ -7,10 +7,10 @@ from typing import ClassVar, Self
 import msgspec
 import numpy as np
 
+from equipoise.blocks.figures import lines_figure
+from equipoise.blocks.league_sections import equilibrium_section, payoffs_section
+from equipoise.blocks.section import Section, Table, number
 from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, no_default
-from equipoise.report.figures import lines_figure
-from equipoise.report.league_sections import equilibrium_section, payoffs_section
-from equipoise.report.section import Section, Table, number
 
 MOST_STATES = 60  # beyond which a policy is not shown
 

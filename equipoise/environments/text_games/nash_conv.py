@@ -17,17 +17,10 @@ from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.base import Arena, Evaluation
 from equipoise.evaluation.measures import Estimate, Measures
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.item_scores import (
-    Answers,
-    BenchmarkResult,
-    Item,
-    Items,
-    ItemScores,
-    Judged,
-)
+from equipoise.evaluation.sets.base import Benchmark
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.ledger.item_scores import Answers, BenchmarkResult, Item, Items, ItemScores, Judged
 from equipoise.types import PlayerId, Prompt, record_id
 
 

@@ -29,7 +29,7 @@ from equipoise.evaluation.harnesses.base import (
     read_lines,
 )
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
+from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.system.effects import COMMAND, Does, Text, passed_on
 from equipoise.system.subprocesses import run_process
 from equipoise.types import record_id

@@ -12,7 +12,7 @@ import msgspec
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError, RunError
 from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Prepared, read_scores
-from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
+from equipoise.ledger.item_scores import BenchmarkResult
 from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.device import choose_device
 from equipoise.models.loading import load_config

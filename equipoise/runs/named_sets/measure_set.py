@@ -9,8 +9,11 @@ import msgspec
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, NoSignal
-from equipoise.evaluation.named_sets.base import Benchmark, Conversation, asked_prompt
-from equipoise.evaluation.named_sets.item_scores import (
+from equipoise.evaluation.sets.base import Benchmark, Conversation, asked_prompt
+from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.question import advice, unread_reply
+from equipoise.ledger.database import to_json
+from equipoise.ledger.item_scores import (
     Answer,
     Answers,
     BenchmarkResult,
@@ -21,15 +24,12 @@ from equipoise.evaluation.named_sets.item_scores import (
     JudgeQuestion,
     Likelihood,
 )
-from equipoise.judges.base import Judge, JudgeContext
-from equipoise.judges.question import advice, unread_reply
+from equipoise.ledger.ledger import MEETING
 from equipoise.matches.match_play import Batch, play
 from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import judge_context
-from equipoise.runs.database import to_json
 from equipoise.runs.judge_matches import judge_missing, most_common
-from equipoise.runs.ledger import MEETING
 from equipoise.runs.monitor import within
 from equipoise.runs.named_sets.recorded_answers import (
     PART,

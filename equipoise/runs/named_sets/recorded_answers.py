@@ -2,12 +2,12 @@
 
 from equipoise import seeds
 from equipoise.errors import RunError
-from equipoise.evaluation.named_sets.base import Benchmark, Conversation, asked_prompt
-from equipoise.evaluation.named_sets.item_scores import Answer, BenchmarkResult, Item, Items
+from equipoise.evaluation.sets.base import Benchmark, Conversation, asked_prompt
+from equipoise.ledger.database import to_json
+from equipoise.ledger.item_scores import Answer, BenchmarkResult, Item, Items
+from equipoise.ledger.ledger import Ledger
 from equipoise.matches.base import Planned
-from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import Ledger
 from equipoise.types import Match, PlayerId, record_id
 
 PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks

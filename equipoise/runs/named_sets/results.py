@@ -9,17 +9,17 @@ from equipoise import __version__
 from equipoise.component import fixed_settings
 from equipoise.errors import RunError
 from equipoise.evaluation.last_test import Criterion
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.item_scores import (
+from equipoise.evaluation.sets.base import Benchmark
+from equipoise.ledger.database import to_json
+from equipoise.ledger.item_scores import (
     AgainstStart,
     BenchmarkResult,
     ItemScores,
     paired_differences,
 )
-from equipoise.runs.database import to_json
+from equipoise.ledger.ledger import Ledger
+from equipoise.report.frames import Row, columns
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import Ledger
-from equipoise.runs.reading.frames import Row, columns
 from equipoise.types import PlayerId, record_id
 
 STAGE = "benchmark"  # the stage whose facts are a `BenchmarkResult`

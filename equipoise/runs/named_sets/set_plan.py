@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.item_scores import Item, Items
+from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.base import JudgeContext
+from equipoise.ledger.item_scores import Item, Items
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.endpoint_settings import EndpointSettings

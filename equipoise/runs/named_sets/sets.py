@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise.component import Component
 from equipoise.errors import ConfigError, shorten
-from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.base import Judge
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory

@@ -35,8 +35,8 @@ SMALL = settings(
 @pytest.fixture(scope="module")
 def talked(tmp_path_factory, request):
     """A finished run of `gtalign_talk`: its folder."""
+    from equipoise.api.play_out import play_out
     from equipoise.runs import recipe_loader
-    from equipoise.runs.play_out import play_out
 
     folder = tmp_path_factory.mktemp("talked") / "run"
     configured = recipe_loader.load("gtalign_talk", [part for part in SMALL if part != "-s"])
@@ -128,8 +128,8 @@ def test_the_scores_of_answers_are_correlated(talked):
 
 
 def test_a_measurement_may_be_greedy_where_the_player_samples(tmp_path):
+    from equipoise.api.play_out import play_out
     from equipoise.runs import recipe_loader
-    from equipoise.runs.play_out import play_out
 
     answers = {}
     for temperature in ("0", "null"):
@@ -240,8 +240,8 @@ def test_what_a_move_was_worth_is_the_mean_of_what_it_was_paid(talked):
 
 
 def test_the_report_sets_what_was_written_beside_what_it_was_worth(talked):
-    from equipoise.report.html import render
-    from equipoise.runs.reading.page import page
+    from equipoise.blocks.html import render
+    from equipoise.report.page import page
 
     with RunDirectory.read(talked) as run:
         text = render(page(run))

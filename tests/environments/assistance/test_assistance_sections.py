@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from equipoise.blocks.section import Figure, Table
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.moves import choices_figure, moves_section, written_section
@@ -18,7 +19,6 @@ from equipoise.environments.assistance.welfare_section import (
     welfare_section,
 )
 from equipoise.evaluation.measures import History, Measurement, Records
-from equipoise.report.section import Figure, Table
 
 SECTIONS = (welfare_section, plane_section, moves_section, written_section)
 

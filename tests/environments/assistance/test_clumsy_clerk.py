@@ -9,13 +9,13 @@ from statistics import correlation, fmean
 import pytest
 from recorded_run import planned_and_played
 
+from equipoise.api.cold_start import cold_start
 from equipoise.environments.assistance.blocks import parse
 from equipoise.errors import DataError
+from equipoise.ledger.ledger import Ledger
 from equipoise.players.base import Player
 from equipoise.runs import recipe_loader
-from equipoise.runs.cold_start import cold_start
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import Ledger
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 

@@ -7,8 +7,8 @@ import pytest
 
 import equipoise
 from equipoise.environments.matrix.game import CARDS, Matrix, kuhn_poker
+from equipoise.report.history import history
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.history import history
 from equipoise.solvers.zero_sum import nash
 
 

@@ -7,8 +7,8 @@ import pytest
 from small import FINITE
 
 from equipoise.environments.red_team.game import has_attack
+from equipoise.ledger.ledger import Ledger
 from equipoise.prompts.prompt_files import Files
-from equipoise.runs.ledger import Ledger
 
 
 def lines(path) -> list[dict]:

@@ -10,9 +10,9 @@ import yaml
 from small import FINITE
 
 from benchmarks import red_team
-from equipoise.runs.database import checksum
+from equipoise.ledger.database import checksum
+from equipoise.ledger.ledger import Ledger
 from equipoise.runs.directory import SETTINGS
-from equipoise.runs.ledger import Ledger
 
 pytestmark = pytest.mark.long  # they share a whole run
 

@@ -17,8 +17,8 @@ from equipoise.environments.red_team.report_sections import (
     training_curves,
 )
 from equipoise.evaluation.measures import History, Measurement, StageRecord
+from equipoise.report.history import history, records
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.history import history, records
 
 pytestmark = pytest.mark.long  # they share a whole run
 

@@ -4,11 +4,11 @@ import pytest
 import red_team_run
 from test_html import Page
 
+from equipoise.blocks.html import render
+from equipoise.blocks.section import Cards
 from equipoise.environments.red_team.game import CONTENT_WARNING
-from equipoise.report.html import render
-from equipoise.report.section import Cards
+from equipoise.report.page import page
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.page import page
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,15 @@ import plotly.graph_objects as go
 import pytest
 import red_team_run
 
+from equipoise.blocks.recorded_sections import CardAnswer, MatchCard
+from equipoise.blocks.section import Cards, Curve, Curves, Figure, Tiles
 from equipoise.environments.red_team import report_sections as sections
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable, MetaGame
 from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.environments.red_team.measures import RedTeamMeasures
 from equipoise.environments.red_team.report_sections import Phase
-from equipoise.report.recorded_sections import CardAnswer, MatchCard
-from equipoise.report.section import Cards, Curve, Curves, Figure, Tiles
+from equipoise.report.history import history, records
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.history import history, records
 from equipoise.types import Message
 
 NAN = float("nan")

@@ -11,14 +11,14 @@ import pytest
 from recorded_run import planned_and_played, user_prompt
 from taught import Gambler, bets
 
+from equipoise.blocks.section import Table
 from equipoise.environments.text_games.measures import NashConvMeasures
 from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.report.section import Table
+from equipoise.report.history import history, records
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.reading.history import history, records
 
 pyspiel = pytest.importorskip("pyspiel")
 BETS = {"timid": 0.125, "bold": 0.75}

@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
-from equipoise.evaluation.named_sets.results_section import (
+from equipoise.evaluation.sets.results_section import (
     benchmark_changes,
     benchmark_headlines,
     benchmarks_section,
     sweeps,
 )
+from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult
 from equipoise.runs import recipe_loader
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.published_set import Published
+from equipoise.evaluation.sets.base import Benchmark
+from equipoise.evaluation.sets.published_set import Published
 
 NEEDED = {"prompts": {"prompts": "prompts.jsonl", "judge": "shorter"}}
 KINDS = sorted(Benchmark.known_kinds())

@@ -10,8 +10,8 @@ import math
 import pytest
 
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.choices import MMLU, MultipleChoice
+from equipoise.evaluation.sets.base import Benchmark
+from equipoise.evaluation.sets.choices import MMLU, MultipleChoice
 from tests.benchmark_answers import answer, failed, likely, made, scored
 
 ROWS = {

@@ -11,8 +11,8 @@ from equipoise_neighbours.answer_files import alpaca_eval_row, arena_hard_row, m
 
 from benchmarks.published import figures, table
 from equipoise.errors import ConfigError, DataError
-from equipoise.evaluation.named_sets.answer_files import answers_in
-from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.sets.answer_files import answers_in
+from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.pairwise import Comparison, combine_orders
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -288,7 +288,7 @@ def scripted_run(tmp_path):
 
 @pytest.mark.long
 def test_a_run_measures_them_by_name(scripted_run, write):
-    from equipoise.runs import api
+    from equipoise.api import functions as api
 
     path = {
         "mt_bench": write("questions", MT_BENCH),

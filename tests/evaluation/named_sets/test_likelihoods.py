@@ -8,8 +8,9 @@ import json
 
 import pytest
 
+from equipoise.api import functions as api
 from equipoise.errors import ConfigError
-from equipoise.runs import api, recipe_loader
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.measure_sets import model_settings
 from equipoise.runs.named_sets.results import results

@@ -10,15 +10,15 @@ import pytest
 
 from equipoise.environments.instructions.instruction_prompts import IFEval
 from equipoise.errors import ConfigError, DataError
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.item_scores import estimate, paired_differences
-from equipoise.evaluation.named_sets.problems import (
+from equipoise.evaluation.sets.base import Benchmark
+from equipoise.evaluation.sets.problems import (
     GSM8K,
     MATH,
     flexible_extract,
     last_boxed,
     strict_match,
 )
+from equipoise.ledger.item_scores import estimate, paired_differences
 from tests.benchmark_answers import answer, failed, made, scored
 from tests.evaluation.named_sets.make_lm_eval_golden import GOLDEN
 

@@ -16,8 +16,13 @@ from readable import shown
 
 from equipoise.errors import EquipoiseError
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.base import Benchmark, asked_prompt
-from equipoise.evaluation.named_sets.item_scores import (
+from equipoise.evaluation.sets.base import Benchmark, asked_prompt
+from equipoise.evaluation.sets.results_section import (
+    benchmark_changes,
+    benchmark_headlines,
+    benchmarks_section,
+)
+from equipoise.ledger.item_scores import (
     AgainstStart,
     Answer,
     BenchmarkResult,
@@ -26,11 +31,6 @@ from equipoise.evaluation.named_sets.item_scores import (
     JudgeQuestion,
     Likelihood,
     paired_differences,
-)
-from equipoise.evaluation.named_sets.results_section import (
-    benchmark_changes,
-    benchmark_headlines,
-    benchmarks_section,
 )
 from tests.benchmark_answers import answer, failed
 from tests.judge_context import TestContext

@@ -1,0 +1,152 @@
+"""The Python door: play a recipe, open a run, plan one, list the recipes."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from equipoise.api.handle import Run
+from equipoise.api.play_out import play_out
+from equipoise.blocks.terminal import show_notes
+from equipoise.errors import ConfigError, RunBusy, UserError
+from equipoise.models.device import Hardware
+from equipoise.planning import run_plan as planning
+from equipoise.planning.checks import check_endpoints
+from equipoise.runs import recipe_loader as library
+from equipoise.runs.consent import recipe_effects
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.named_sets.sets import Sweep
+
+
+def run(
+    recipe: library.Recipe,
+    settings: library.Overrides | None = None,
+    out: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Run:
+    """Play a recipe, train its learners, and return the finished run.
+
+    Args: recipe: a packaged recipe's name, a YAML file, or a mapping like one (it may have
+    `extends`); settings: over the recipe's, as `{"generations": 2, "policy.model": …, "prompts":
+    {"held_out": 50}}`; a component may be a kind, a mapping, a component or its class; out: the
+    run's folder, None: runs/ and the recipe's name; overwrite: replace an earlier run there.
+
+    Raises ConfigError and DataError before anything is played, RunError where a run is there
+    already, and Stopped on Ctrl-C, which leaves a run that can be resumed.
+    """
+    _announce(recipe, settings or ())
+    config = library.load(recipe, settings or ())
+    show_notes(check_endpoints(config))
+    folder = _folder(recipe, config.name) if out is None else Path(out)
+    command = _command(recipe, settings or (), folder)
+    with RunDirectory.create(config, folder, overwrite, command) as opened:
+        played = play_out(opened, progress=progress)
+    return Run(folder, played, trust=True)
+
+
+def evaluate(
+    target: str | Path | Run,
+    on: Any,
+    judge: Any = None,
+    settings: library.Overrides = (),
+    out: str | Path | None = None,
+    *,
+    players: str | Sequence[str] = (),
+    player_settings: library.Overrides = (),
+    sweep: Sweep = (),
+    trained: bool = False,
+    trust: bool = False,
+    progress: bool = True,
+) -> Run:
+    """Measure a run's players, a model or an endpoint on named sets, and return the run that holds
+    the results (`Run.benchmarks()`); nothing is trained.
+
+    Args: target: a run's folder or a `Run`, a model's folder, hub id or packaged name, or an
+    endpoint's address; out: the folder of the run that is made for a model, None: runs/evaluate and
+    the model's name; player_settings: of the model, `{"batch_size": 8}`; trust: as `open_run` takes
+    it; the others as `Run.evaluate`.
+
+    Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
+    """
+    with run_to_measure(target, out, player_settings, trust=trust) as run:
+        run.evaluate(on, players, judge, settings, sweep=sweep, trained=trained, progress=progress)
+        return run
+
+
+@contextmanager
+def run_to_measure(
+    target: str | Path | Run,
+    out: str | Path | None = None,
+    player_settings: library.Overrides = (),
+    *,
+    trust: bool = False,
+) -> Iterator[Run]:
+    """The run that `evaluate` measures: the given one, or one made for a model or an endpoint,
+    whose folder goes again where an error of the user's comes before anything is measured.
+    """
+    from equipoise.runs.measure_sets import discard_unused, is_run, run_for_model
+
+    if not isinstance(target, Run) and not is_run(target):
+        run = Run(run_for_model(str(target), out, player_settings))
+        try:
+            yield run
+        except UserError as error:
+            if not isinstance(error, RunBusy):
+                discard_unused(run.path)
+            raise
+        return
+    if out is not None or player_settings:
+        raise ConfigError(f"{target}: is a run; out and settings of a player are for a model")
+    yield target if isinstance(target, Run) else Run(target, trust=trust)
+
+
+def open_run(path: str | Path, *, trust: bool = False) -> Run:
+    """The run in a folder, to read it or go on with it.
+
+    `trust`: parts of the run's own may be imported and executed, also to read it, and its keys may
+    be sent, whoever began it. Raises RunError where there is no run.
+    """
+    return Run(path, trust=trust)
+
+
+def plan(
+    recipe: library.Recipe, settings: library.Overrides | None = None, on: str = ""
+) -> planning.RunPlan:
+    """Plan a run: its counts, and an estimate of its memory and time; no model is loaded.
+
+    `on`: accelerators that it is planned for, as `8xH100-80GB` or `GPUS,MEMORY,TFLOPS,BANDWIDTH`
+    (GB, dense bfloat16, GB/s); "": this machine. Raises ConfigError.
+    """
+    hardware = Hardware.read(on) if on else None
+    _announce(recipe, settings or ())
+    return planning.plan(library.load(recipe, settings or ()), hardware)
+
+
+def _announce(recipe: library.Recipe, settings: library.Overrides) -> None:
+    """Say what of a user's a recipe runs, and where it sends texts, before it does."""
+    show_notes(recipe_effects(recipe, settings).notes(quiet=True))
+
+
+def recipes() -> dict[str, str]:
+    """The packaged recipes: name -> what it is."""
+    return library.recipe_descriptions()
+
+
+def _command(recipe: library.Recipe, settings: library.Overrides, folder: Path) -> str:
+    """The command that makes the same run; none for a recipe that is a mapping."""
+    if isinstance(recipe, Mapping):
+        return ""
+    texts = settings
+    if isinstance(settings, Mapping):
+        plain = library.plain_values(settings)
+        texts = [f"{key}={json.dumps(value)}" for key, value in plain.items()]
+    options = [part for text in texts for part in ("-s", text)]
+    return shlex.join(["equipoise", "run", str(recipe), *options, "--out", str(folder)])
+
+
+def _folder(recipe: library.Recipe, name: str) -> Path:
+    return Path("runs") / (name if isinstance(recipe, Mapping) else Path(recipe).stem)

@@ -1,0 +1,121 @@
+"""Another judge's view of a run's recorded matches, beside the run's own."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from equipoise.errors import RunError
+from equipoise.evaluation.judge_opinions import Agreement, agreement_between
+from equipoise.evaluation.judge_report import JudgeReport, judge_report
+from equipoise.judges.base import Judge
+from equipoise.ledger.ledger import MEETING
+from equipoise.people.journal import PEOPLE
+from equipoise.report.history import prompts as prompts_of
+from equipoise.runs.contexts import judge_context
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.judge_matches import record_judgements
+from equipoise.runs.monitor import Monitor, Silent
+from equipoise.runs.open_run import OpenRun
+from equipoise.types import Judgement, Match
+
+JudgedPart = Literal["train", "held_out", "test", "people"]
+
+
+@dataclass(frozen=True)
+class Rejudgement:
+    """Two judges' scores of the same matches, and how far they agree.
+
+    `beside` is the run's own judge, None where it judged none of them; `scores` and `scores_beside`
+    are each player's mean score by the new judge and by the run's.
+    """
+
+    run: Path
+    judge: str
+    matches: int
+    beside: str | None
+    scores: Mapping[str, float]
+    scores_beside: Mapping[str, float]
+    agreement: Agreement | None
+    report: JudgeReport | None
+
+
+def rejudge(
+    run: RunDirectory,
+    judge: Judge,
+    split: JudgedPart = "held_out",
+    generation: int | None = None,
+    monitor: Monitor | None = None,
+) -> Rejudgement:
+    """Have `judge` judge recorded matches; its judgements are recorded beside the run's.
+
+    Args: split: "people": pairs that people voted on, so that `agreement` is with people;
+    generation: None: all. Raises RunError without such matches, NoSignal where too few were judged.
+    """
+    matches = _matches(run, split, generation)
+    judgements = _judge_again(run, judge, split, matches, monitor or Silent())
+    ids = [match.id for match in matches]
+    own_by_match = run.ledger.judgements_of(ids, _own_judge(run, judge, matches[0]))
+    own = [own_by_match[name] for name in ids if name in own_by_match]
+    utility = run.config.utility
+    return Rejudgement(
+        run=run.folder,
+        judge=judge.name,
+        matches=len(matches),
+        beside=own[0].judge if own else None,
+        scores=_mean_scores(matches, judgements, utility),
+        scores_beside=_mean_scores(matches, own, utility),
+        agreement=agreement_between(own, judgements, utility) if own else None,
+        report=judge_report(matches, judgements, utility).get(judge.name),
+    )
+
+
+def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Match]:
+    """Played matches, oldest generation first, or the pairs that people decided."""
+    played = [
+        match
+        for match in run.ledger.matches(split, generation)
+        if (match.game == MEETING) == (split == PEOPLE)
+    ]
+    if not played and split == PEOPLE:
+        raise RunError(f"{run.folder}: nobody has voted yet")
+    if not played:
+        where = "" if generation is None else f" in generation {generation}"
+        raise RunError(f"{run.folder}: no {split.replace('_', '-')} matches{where}")
+    return sorted(played, key=lambda match: match.generation)
+
+
+def _judge_again(
+    directory: RunDirectory, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
+) -> list[Judgement]:
+    prompts = prompts_of(directory, {match.prompt for match in matches})
+    judgements: list[Judgement] = []
+    with OpenRun(directory, monitor) as run:
+        for t in sorted({match.generation for match in matches}):
+            of_generation = [match for match in matches if match.generation == t]
+            key = f"{t}/{split}/judge/{judge.name}/{len(of_generation)}"
+            context = judge_context(run, t)
+            judgements += record_judgements(run, key, judge, context, of_generation, prompts, t)
+    return judgements
+
+
+def _own_judge(run: RunDirectory, other: Judge, match: Match) -> str:
+    """The name of the run's judge: the first that judged this match and is not the other."""
+    names = run.ledger.rows("SELECT DISTINCT judge FROM judgements ORDER BY rowid")
+    for (name,) in names:
+        if name != other.name and run.ledger.judgements_of([match.id], name):
+            return name
+    return run.config.judge.name
+
+
+def _mean_scores(
+    matches: Sequence[Match], judgements: Sequence[Judgement], utility: str
+) -> dict[str, float]:
+    seats = {match.id: match.seats for match in matches}
+    scores: dict[str, list[float]] = defaultdict(list)
+    for judgement in judgements:
+        for seat, score in judgement.by_seat(utility).items():
+            scores[str(seats[judgement.match][seat])].append(score)
+    return {player: fmean(values) for player, values in sorted(scores.items())}

@@ -1,0 +1,259 @@
+"""Sections on what was recorded: counts, what was left out and why, the matches themselves, the
+configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from equipoise.blocks.section import (
+    Cards,
+    SampleSize,
+    Section,
+    Table,
+    Tile,
+    Tiles,
+    Verbatim,
+    clean,
+    finite_or_none,
+    number,
+)
+from equipoise.models.resources import Spending
+from equipoise.types import Message
+
+LONGEST = 6000  # characters of one message or answer on the page; the ledger holds the rest
+
+
+def counts_section(counts: Mapping[str, int | float], dropped: Mapping[str, int]) -> Section:
+    """Counts of records played, judged and learned from, and of what was dropped, by name.
+
+    A count whose name ends in "share" is shown in percent.
+    """
+    if not counts and not dropped:
+        return Section("records", "What was used", reason="no record has been written yet")
+    tiles = tuple(
+        Tile(name.replace("_", " "), number(value, "%" if name.endswith("share") else ""))
+        for name, value in counts.items()
+    )
+    blocks: list[Tiles | Table] = [Tiles(tiles)] if tiles else []
+    if dropped:
+        rows = tuple((reason, number(n)) for reason, n in dropped.items())
+        blocks.append(Table(("reason", "how many"), rows, "Left out"))
+    lead = "Nothing that is missing counts as a zero or a draw: it is left out, and counted here."
+    return Section("records", "What was used", tuple(blocks), lead)
+
+
+def matches_section(
+    cards: Sequence[MatchCard], total: int, folded: str = "", lead: str = ""
+) -> Section:
+    """A browser of matches: prompt, answers, verdict.
+
+    `total` is how many the run holds; `folded` is what stands in place of the matches until a
+    reader asks for them.
+    """
+    if not cards:
+        return Section("matches", "Matches", reason="no match to show")
+    browser = Cards([card_row(card) for card in cards], total, folded)
+    return Section("matches", "Matches", (browser,), lead)
+
+
+def configuration_section(yaml: str) -> Section:
+    """The resolved configuration, as the run directory keeps it."""
+    block = Verbatim("config.yaml, with every default resolved", yaml)
+    return Section("configuration", "Configuration", (block,))
+
+
+def card_row(card: MatchCard) -> dict[str, Any]:
+    """The match as the page's browser reads it."""
+    messages = [{"role": clean(message.role), **_clip(message.content)} for message in card.prompt]
+    return {
+        "id": clean(card.id),
+        "generation": card.generation,
+        "split": clean(card.split),
+        "prompt": messages,
+        "answers": [_answer(answer) for answer in card.answers],
+        "reason": clean(card.reason),
+    }
+
+
+def _answer(answer: CardAnswer) -> dict[str, Any]:
+    return {
+        "player": clean(answer.player),
+        "score": finite_or_none(answer.score),
+        "note": clean(answer.note),
+        **_content(answer),
+    }
+
+
+def _content(answer: CardAnswer) -> dict[str, Any]:
+    """The answer's text, or its parts in place of it."""
+    if not answer.parts:
+        return _clip(answer.text)
+    parts = [
+        {
+            "name": clean(part.name),
+            "rows": [[clean(cell) for cell in line] for line in part.rows],
+            **_clip(part.text),
+        }
+        for part in answer.parts
+    ]
+    return {"text": "", "more": 0, "parts": parts}
+
+
+def _clip(text: str) -> dict[str, Any]:
+    """The text for the page, and how many characters of it stay in the ledger only."""
+    return {"text": clean(text[:LONGEST]), "more": max(len(text) - LONGEST, 0)}
+
+
+@dataclass(frozen=True, slots=True)
+class CardPart:
+    """One part of an answer: its text or, where there are `rows`, a small table whose first row
+    names the columns.
+    """
+
+    name: str
+    text: str = ""
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CardAnswer:
+    """One answer of a match: who gave it, its text, its score (None: unjudged) and what the judge
+    noted.
+
+    `parts` are shown in place of the text.
+    """
+
+    player: str
+    text: str
+    score: float | None = None
+    note: str = ""
+    parts: tuple[CardPart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCard:
+    """One match to look at. `reason` says why it is unjudged, when it is."""
+
+    id: str
+    generation: int
+    split: str
+    prompt: tuple[Message, ...]
+    answers: tuple[CardAnswer, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The use of one endpoint's account."""
+
+    name: str
+    spent: Spending
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens that one player, or a judge that is none, took: its `answers`, what was `read` for
+    them, and `judging`.
+    """
+
+    name: str
+    answers: int = 0
+    generated: int = 0
+    read: int = 0
+    judging: int = 0
+
+    @property
+    def any(self) -> bool:
+        """True if it took any."""
+        return bool(self.generated or self.read or self.judging)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """The seconds that all stages of a name took, `inside` the stage of another name."""
+
+    stage: str
+    seconds: float
+    inside: str = ""
+
+
+def cost_section(
+    accounts: Sequence[Account],
+    tokens: Sequence[Tokens],
+    sample: SampleSize,
+    durations: Sequence[Duration] = (),
+) -> Section:
+    """Time by stage, calls of endpoints, and the tokens that each player took in play and in
+    judging.
+    """
+    spent = [usage for usage in tokens if usage.any]
+    if not accounts and not spent and not durations:
+        return Section(
+            "cost",
+            "Cost",
+            reason="no stage has ended, no endpoint was asked, and no player or judge "
+            "counts tokens",
+        )
+    tables = []
+    if accounts:
+        tables.append(_accounts(accounts))
+    if spent:
+        tables.append(_tokens(spent))
+    if durations:
+        tables.append(_durations(durations))
+    return Section("cost", "Cost", tuple(tables), _lead(bool(accounts), sample))
+
+
+def _durations(durations: Sequence[Duration]) -> Table:
+    whole = sum(each.seconds for each in durations if not each.inside)
+    rows = [
+        (
+            f"{each.stage}, inside {each.inside}" if each.inside else each.stage,
+            f"{each.seconds:,.1f}",
+            number(each.seconds / whole, "%") if whole else "–",
+        )
+        for each in durations
+    ]
+    rows.append(("all, each second once", f"{whole:,.1f}", ""))
+    return Table(("stage", "seconds", "share"), tuple(rows), "Time")
+
+
+def _accounts(accounts: Sequence[Account]) -> Table:
+    totals = Account("all", sum((account.spent for account in accounts), Spending()))
+    listed = [*accounts, totals] if len(accounts) > 1 else accounts
+    width = 6 if totals.spent.unanswered else 3
+    rows = tuple((account.name, *map(number, astuple(account.spent)[:width])) for account in listed)
+    columns = ("calls", "tokens", "money", "calls unanswered", "their tokens", "their money")
+    return Table(("account", *columns[:width]), rows, "Endpoints")
+
+
+def _tokens(spent: Sequence[Tokens]) -> Table:
+    columns = ("player or judge", "answers", "tokens generated", "tokens read", "tokens in judging")
+    rows = tuple(
+        (
+            usage.name,
+            number(usage.answers),
+            number(usage.generated),
+            number(usage.read),
+            number(usage.judging),
+        )
+        for usage in spent
+    )
+    return Table(columns, rows, "Tokens")
+
+
+def _lead(paid: bool, sample: SampleSize) -> str:
+    sentences = (
+        "Money is in the currency of the prices that were set."
+        if paid
+        else "Everything ran here: no endpoint was asked."
+    )
+    if sample.is_partial:
+        sentences += (
+            f" Tokens are estimated from a random sample of {number(sample.read)} of "
+            f"{number(sample.total)} matches."
+        )
+    return sentences

@@ -1,0 +1,236 @@
+"""Peak memory of a run's own process, phase by phase and device by device, from the sizes of its
+models alone: no weights are read and nothing is tried.
+
+    play      every base once, all adapters on it, keys and values of a batch of answers
+    judge     the same, beside the judge's own model
+    learn     the base that is trained on (the playing one where they share it), the
+              trained weights with gradients and AdamW, activations, logits, and what a
+              learner keeps besides
+
+Learners that stay in memory (policy gradients) are there while others play, too. Where processes
+train them (`launch`), the numbers are those of the first device, which holds what the first process
+has and what samples. On hardware that is not here, engines that sample (vLLM) have a line of their
+own.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from equipoise.errors import ModelError
+from equipoise.judges.base import Judge
+from equipoise.judges.reward_model import LoadedSettings
+from equipoise.learners.automatic import decide_on
+from equipoise.learners.base import Learner
+from equipoise.learners.fine_tuning import FineTuning
+from equipoise.learners.policy_gradient_learner import PolicyGradient
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.models.adapters import Lora
+from equipoise.models.device import Hardware
+from equipoise.models.loading import Description, describe
+from equipoise.planning.cost import (
+    Work,
+    advice,
+    base_bytes,
+    bytes_per_process,
+    engine_count,
+    for_players,
+    frozen_bytes,
+    limit_new_tokens,
+    moment_bytes,
+    number_width,
+    rows_at_once,
+    sampling_bytes,
+    training_bytes,
+    work_shape,
+)
+from equipoise.players.local import Local
+from equipoise.runs.config import RunConfig
+
+READING = 16  # bytes for each hidden number of a token of a prompt that is read
+NOTHING = Work(1, 1, 1, 1, 1, 1, 1)
+Sizes = Callable[[str, Lora | None], Description]
+
+
+@dataclass(frozen=True)
+class PhaseMemory:
+    """The most bytes that a phase takes on a device, and of which learner ("": all)."""
+
+    phase: str
+    device: str
+    learner: str
+    bytes: float
+    advice: str
+    processes: int = 1
+    seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The phase to read: `learn policy on cpu`."""
+        return " ".join(filter(None, (self.phase, self.learner, "on", self.device)))
+
+
+def phases(
+    config: RunConfig,
+    prompt: float,
+    *,
+    accelerator: bool,
+    sizes: Sizes = describe,
+    hardware: Hardware | None = None,
+) -> list[PhaseMemory]:
+    """The memory of each phase, at `prompt` tokens a prompt.
+
+    `accelerator`: devices that are `auto` are accelerators; `hardware`: the accelerators, where
+    they need not be here. Raises ModelError for missing models.
+    """
+    estimate = _Estimate(config, prompt, accelerator, sizes)
+    engines = [] if hardware is None else estimate.engines(hardware)
+    return [*engines, *estimate.play(), *estimate.judge(), *estimate.learn()]
+
+
+class _Estimate:
+    def __init__(self, config: RunConfig, prompt: float, accelerator: bool, sizes: Sizes) -> None:
+        self._config, self._prompt, self._sizes = config, prompt, sizes
+        self._auto = "accelerator" if accelerator else "cpu"
+        self._players: dict[str, Local] = {}
+        for name, player in config.players.items():
+            if isinstance(player, Local):
+                carried = self._trainer(name, player).carried_precision() if player.learns else None
+                size = self._size(player)
+                self._players[name] = limit_new_tokens(player.carrying(carried), prompt, size)
+
+    def engines(self, hardware: Hardware) -> Iterator[PhaseMemory]:
+        """Of the engines that sample for players: weights, adapters, keys and values."""
+        for name, player in self._players.items():
+            if engines := engine_count(player):
+                size, tokens = self._size(player), self._prompt + player.max_new_tokens
+                rows = rows_at_once(player, size, tokens, hardware)
+                busy = player.model_copy(update={"batch_size": rows})
+                taken = sampling_bytes(busy, size, tokens, "cuda") + 4.0 * size.trainable
+                what = "a smaller model, or larger accelerators"
+                yield PhaseMemory("engine", "accelerator", name, taken, what, engines)
+
+    def play(self) -> Iterator[PhaseMemory]:
+        """Of playing, on each device."""
+        for device, taken in self._playing().items():
+            there = [n for n, player in self._players.items() if self._on(player) == device]
+            learner = self._config.learner
+            what = ""
+            if learner is not None:
+                what = for_players(advice(self._players[there[0]], learner, False), there)
+            yield PhaseMemory("play", device, "", taken, what)
+
+    def judge(self) -> Iterator[PhaseMemory]:
+        """Of judging by models of this process, beside the players."""
+        playing = self._playing()
+        used = [*map(self._config.judge_of, self._config.learning), self._config.evaluate.judge]
+        parts = [part for judge in used if judge for part in judge.inner_judges() or [judge]]
+        totals: dict[str, float] = {}
+        for judge in {part.name: part for part in parts}.values():
+            for device, taken in self._judging(judge).items():
+                totals[device] = totals.get(device, playing.get(device, 0.0)) + taken
+        for device, total in totals.items():
+            what = "a smaller judge, or one behind an endpoint"
+            yield PhaseMemory("judge", device, "", total, what)
+
+    def learn(self) -> Iterator[PhaseMemory]:
+        """Of each learner's training."""
+        for name in self._config.learning:
+            player = self._players.get(name)
+            if player is None:
+                continue
+            trainer = self._trainer(name, player)
+            taken = self._training(player, trainer) + sum(
+                self._standing(other, self._players[other])
+                for other in self._config.learning
+                if other != name and other in self._players
+            )
+            if _stands_apart(trainer):
+                taken += self._policy(player, trainer)  # what samples
+            what = for_players(advice(player, trainer, True), [name])
+            yield PhaseMemory("learn", self._on(player), name, taken, what)
+
+    def _playing(self) -> dict[str, float]:
+        """Device -> bytes while all players are open."""
+        from equipoise.sampling.sampling import MOST_READ
+
+        bases: dict[tuple[str, str, str], float] = {}
+        batches: dict[str, float] = {}
+        for name, player in self._players.items():
+            device = self._on(player)
+            size = self._size(player)
+            tokens = self._prompt + player.max_new_tokens
+            kind = self._kind(device)
+            bare = replace(size, parameters=0, linear=0)
+            batch = sampling_bytes(player, bare, tokens, kind)
+            weights = sampling_bytes(player, size, tokens, kind) - batch
+            own = name if player.lora is None and player.learns else ""
+            bases[device, f"{player.model} {player.dtype} {player.quantization}", own] = weights
+            reading = float(MOST_READ * READING * size.hidden)
+            batches[device] = max(batches.get(device, 0.0), batch + reading)
+            added = self._standing(name, player)
+            if player.lora is not None:  # and once more where several are mixed
+                added += 8.0 * size.trainable
+            bases[device, name, "beside its base"] = added
+        totals = dict(batches)
+        for (device, _, _), weights in bases.items():
+            totals[device] += weights
+        return totals
+
+    def _judging(self, judge: Judge) -> dict[str, float]:
+        """Device -> bytes of the judge's own model."""
+        model = getattr(judge, "model", None)
+        if isinstance(model, Local) and model not in self._players.values():
+            device = self._on(model)
+            tokens = self._prompt + model.max_new_tokens
+            size = self._size(model)
+            return {device: sampling_bytes(model, size, tokens, self._kind(device))}
+        if isinstance(judge, LoadedSettings):
+            with suppress(ModelError):  # an encoder's size is not known
+                size, device = self._sizes(str(model), None), self._on(judge)
+                width = number_width(judge, size, self._kind(device))
+                return {device: base_bytes(judge, size, width)}
+        return {}
+
+    def _training(self, player: Local, trainer: Learner) -> float:
+        kind = self._kind(self._on(player))
+        shape = work_shape(player, trainer, self._prompt, NOTHING)
+        return training_bytes(player, trainer, self._size(player), shape, None, kind)
+
+    def _standing(self, name: str, player: Local) -> float:
+        """Bytes of a learner between updates: gradients, moments, reference, critic."""
+        if not player.learns or self._config.learner_of(name).needs != "episodes":
+            return 0.0
+        size, trainer = self._size(player), self._trainer(name, player)
+        kept = trainer.extra_bytes(size.parameters, player.lora is not None)
+        kept += (4.0 + moment_bytes(trainer)) * size.trainable
+        if _stands_apart(trainer):
+            kept += self._policy(player, trainer)
+        return bytes_per_process(trainer, kept)
+
+    def _policy(self, player: Local, trainer: Learner) -> float:
+        """Bytes of a policy's weights as its trainer holds them."""
+        size = self._size(player)
+        short = trainer.carried_precision() == "bf16" and player.lora is not None
+        return frozen_bytes(player, size, 2.0 if short else 4.0) + 4.0 * size.trainable
+
+    def _trainer(self, name: str, player: Local) -> Learner:
+        trainer = self._config.learner_of(name)
+        if isinstance(trainer, FineTuning | PolicyGradientSettings):
+            kind, whole = self._kind(self._on(player)), player.lora is None
+            return decide_on(kind, trainer, self._size(player), whole=whole)
+        return trainer
+
+    def _size(self, player: Local) -> Description:
+        return self._sizes(player.model, player.lora)
+
+    def _on(self, part: Local | LoadedSettings) -> str:
+        return self._auto if part.device == "auto" else part.device
+
+    def _kind(self, device: str) -> str:
+        return "cpu" if device == "cpu" else "cuda"
+
+
+def _stands_apart(trainer: Learner) -> bool:
+    """True if processes of its own keep a policy that samples in this one."""
+    return isinstance(trainer, PolicyGradient) and trainer.launch is not None

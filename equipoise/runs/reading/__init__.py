@@ -1,1 +1,0 @@
-"""A run's records as readers see them: rows, histories, the page, runs under way."""

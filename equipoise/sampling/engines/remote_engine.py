@@ -1,0 +1,444 @@
+"""An engine in another process: many rows over a pool of servers, kept on through a restart.
+
+A row that breaks off is asked again alone, at the pool's next server, or at the same one until it
+is back or `patience` is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import random
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from equipoise.errors import ModelError, UserError
+from equipoise.models.device import return_unused_memory
+from equipoise.models.resources import Resources
+from equipoise.sampling.engines.base import (
+    ADAPTER_PREFIX,
+    EngineAdapter,
+    EngineRow,
+    RemoteSampler,
+    SampledAnswer,
+    Sampler,
+    ServerGone,
+    ServerRefused,
+)
+
+if TYPE_CHECKING:
+    from equipoise.models.token_choice import SamplingSettings
+
+T = TypeVar("T")
+FIRST_PAUSE = 0.25  # seconds, drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n
+LONGEST_PAUSE = 5.0  # seconds
+CONNECTING = 15.0  # seconds until a host that does not answer counts as gone
+BUSY = {429, 502, 503, 504}  # HTTP statuses of a server that is there but cannot answer
+KEPT_CONNECTIONS = 100  # idle ones that stay open
+LONGEST_MESSAGE = 300  # characters of a server's message that are repeated in ours
+PROBE_TEMPERATURE = 0.7  # at 1, raw log-probabilities are the right ones
+PROBE_TOKENS = 16  # of a probe's answer, at most
+ROUNDING = 0.02  # nats a token: a smaller gap is rounding, whatever else it is near to
+
+PendingAnswers = concurrent.futures.Future[list[SampledAnswer]]
+
+Retrace = Callable[[list[list[int]], list[list[int]], float], list[list[float]]]
+"""(prompts, answers, temperature) -> log-probabilities of the model here, by token."""
+
+
+def open_engine(sampler: Sampler, resources: Resources) -> Engine | None:
+    """The sampler's shared engine, not yet asked; None: this process. ConfigError without key."""
+    if not isinstance(sampler, RemoteSampler):
+        return None
+    key = ("engine", sampler.model_dump_json())
+    return resources.get(key, lambda: Engine(sampler))
+
+
+def sampler_faults(sampler: Sampler) -> Iterator[str]:
+    """A message where a sampler's server does not answer, or is not the one that it should be."""
+    try:
+        engine = open_engine(sampler, Resources())
+        if engine is not None:
+            engine.check()
+    except UserError as error:
+        yield str(error)
+
+
+class Engine:
+    """Samples rows of token ids; its requests run in a thread of its own."""
+
+    def __init__(self, settings: RemoteSampler) -> None:
+        """Raises ConfigError where a key is not set; nothing is sent yet."""
+        settings.key()
+        self.settings = settings
+        self._loop = asyncio.new_event_loop()
+        self._servers = [EngineServer(settings, url) for url in settings.base_url]
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="equipoise-engine", daemon=True
+        )
+        self._thread.start()
+        # The thread knows the loop alone, and ends with the engine's last user.
+        weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+        self._facts: dict[str, str] | None = None
+
+    # -- from any thread
+
+    def facts(self) -> dict[str, str]:
+        """Engine, version and form of log-probabilities. Raises ModelError if no server answers."""
+        if self._facts is None:
+            server = self._servers[0]
+            version = self._run(_with_errors(server, self.settings.version(server)))
+            self._facts = {
+                "engine": self.settings.kind,
+                "version": version,
+                "logprobs": self.settings.logprobs_are,
+            }
+        return self._facts
+
+    def check(self) -> None:
+        """Raises ModelError where a server does not answer or is unfit."""
+        for server in self._servers:
+            self._run(_with_errors(server, self._check(server)))
+
+    def sample(
+        self,
+        adapter: EngineAdapter | None,
+        rows: Sequence[EngineRow],
+        settings: SamplingSettings,
+        stop_ids: Sequence[int],
+    ) -> list[SampledAnswer]:
+        """One answer a row, in order, by the base (None) or an adapter. Raises ModelError."""
+        return self.wait(self.submit(adapter, rows, settings, stop_ids))
+
+    def submit(
+        self,
+        adapter: EngineAdapter | None,
+        rows: Sequence[EngineRow],
+        settings: SamplingSettings,
+        stop_ids: Sequence[int],
+    ) -> PendingAnswers:
+        """Send the rows and return at once, so that adapters share a batch; then `wait`."""
+        work = self._sample(adapter, rows, settings, stop_ids)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def wait(self, work: concurrent.futures.Future[T]) -> T:
+        """The result of submitted work; an interrupt ends what is in flight."""
+        try:
+            return work.result()
+        except BaseException:
+            work.cancel()
+            raise
+
+    def sleep(self) -> None:
+        """Free the servers' memory where the settings say so, until the next row."""
+        if self.settings.sleep:
+            for server in self._servers:
+                self._run(_with_errors(server, self._put_to_sleep(server)))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.wait(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    # -- in the engine's thread
+
+    async def _sample(
+        self,
+        adapter: EngineAdapter | None,
+        rows: Sequence[EngineRow],
+        settings: SamplingSettings,
+        stop_ids: Sequence[int],
+    ) -> list[SampledAnswer]:
+        gate = asyncio.Semaphore(self.settings.concurrency * len(self._servers))
+
+        async def answer(row: EngineRow, place: int) -> SampledAnswer:
+            async with gate:
+                return await self._answer(adapter, row, place, settings, stop_ids)
+
+        places = _places(rows, len(self._servers))
+        tasks = [
+            asyncio.create_task(answer(row, place)) for row, place in zip(rows, places, strict=True)
+        ]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer(
+        self,
+        adapter: EngineAdapter | None,
+        row: EngineRow,
+        place: int,
+        settings: SamplingSettings,
+        stop_ids: Sequence[int],
+    ) -> SampledAnswer:
+        """The answer to a row, by the server at `place`, or by the next that is there."""
+        failing_since: float | None = None
+        for attempt in count():
+            server = self._servers[(place + attempt) % len(self._servers)]
+            try:
+                model = await server.prepare(adapter)
+                body = self.settings.body(model, row, settings, stop_ids)
+                reply = await server.ask(body, adapter)
+                return self.settings.read(reply, settings, stop_ids)
+            except ServerGone as error:
+                server.forget()
+                failing_since = failing_since or time.monotonic()
+                if time.monotonic() - failing_since > self.settings.patience:
+                    raise _gone(server, error) from error
+                longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt, 10))
+                await asyncio.sleep(random.uniform(0, longest))
+            except ServerRefused as error:
+                raise ModelError(f"sampler {server.url}: {error}") from error
+            except (ValueError, LookupError, TypeError) as error:
+                raise ModelError(
+                    f"sampler {server.url}: its answer cannot be read: {error!r}"
+                ) from error
+        raise AssertionError("the attempts have no end")
+
+    async def _check(self, server: EngineServer) -> None:
+        await server.prepare(None)
+        fault = await self.settings.fault(server)
+        if fault is not None:
+            raise ModelError(f"sampler {server.url}: {fault}")
+
+    async def _put_to_sleep(self, server: EngineServer) -> None:
+        if not server.asleep:
+            try:
+                await self.settings.put_to_sleep(server)
+                server.asleep = True
+            except ServerGone:
+                server.forget()  # it holds no memory
+
+
+def _places(rows: Sequence[EngineRow], servers: int) -> list[int]:
+    """The server of each row: one prompt's go to one server, unless prompts are fewer."""
+    prompts = {tuple(row.prompt): None for row in rows}
+    if len(prompts) < servers:
+        return [number % servers for number in range(len(rows))]
+    numbers = {prompt: number for number, prompt in enumerate(prompts)}
+    return [numbers[tuple(row.prompt)] % servers for row in rows]
+
+
+async def _with_errors(server: EngineServer, work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except ServerGone as error:
+        raise _gone(server, error) from error
+    except ServerRefused as error:
+        raise ModelError(f"sampler {server.url}: {error}") from error
+
+
+def _gone(server: EngineServer, error: Exception) -> ModelError:
+    return ModelError(
+        f"sampler {server.url}: {error}; start it (`equipoise sampler start`), or name the "
+        "address where it answers in base_url"
+    )
+
+
+# -- one server
+
+
+class EngineServer:
+    """A server and its adapters, seen from the event loop. Raises ServerGone and ServerRefused."""
+
+    def __init__(self, settings: RemoteSampler, url: str) -> None:
+        import httpx2
+
+        self.settings = settings
+        self.url = url
+        self._adapters: OrderedDict[str, None] | None = None  # by last use; None: not known
+        self._base = ""
+        self._lock = asyncio.Lock()
+        self.asleep = False
+        key = settings.key()
+        self._client = httpx2.AsyncClient(
+            base_url=url,
+            headers={} if key is None else {"authorization": f"Bearer {key}"},
+            timeout=httpx2.Timeout(settings.timeout, connect=CONNECTING, pool=None),
+            limits=httpx2.Limits(
+                max_connections=settings.concurrency + 1, max_keepalive_connections=KEPT_CONNECTIONS
+            ),
+            follow_redirects=False,
+            trust_env=False,
+            verify=url.startswith("https"),
+        )
+
+    async def get(self, path: str) -> Any:
+        """The server's JSON at a path."""
+        return await self._request("GET", path)
+
+    async def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The server's reply to `body`, as JSON or text."""
+        return await self._request("POST", path, body)
+
+    async def ask(self, body: dict[str, Any], adapter: EngineAdapter | None) -> Any:
+        """The reply to an answer's request; ServerGone where the adapter is known no more."""
+        try:
+            return await self.post(self.settings.answer_path, body)
+        except ServerRefused as error:
+            if adapter is not None and self.settings.lacks_adapter(error.status, str(error)):
+                raise ServerGone(str(error)) from error
+            raise
+
+    async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        import httpx2
+
+        try:
+            reply = await self._client.request(method, path, json=body)
+        except httpx2.TimeoutException as error:
+            raise ServerGone(f"no answer within {self.settings.timeout:g} s") from error
+        except httpx2.TransportError as error:
+            raise ServerGone(str(error) or "broken connection") from error
+        if reply.status_code in BUSY:
+            raise ServerGone(f"HTTP {reply.status_code}: {_message(reply.text)}")
+        if reply.status_code >= 400:
+            message = f"HTTP {reply.status_code}: {_message(reply.text)}"
+            raise ServerRefused(message, reply.status_code)
+        return _json_or_text(reply.text)
+
+    async def prepare(self, adapter: EngineAdapter | None) -> str:
+        """Wake the server, load the adapter (None: the base); its name for the weights."""
+        async with self._lock:
+            if self.asleep:
+                return_unused_memory()  # the server takes its own on the same accelerator
+                await self.settings.wake(self)
+                self.asleep = False
+            if self._adapters is None:
+                if self.settings.sleep:  # a run before this one may have let it sleep
+                    await self.settings.wake(self)
+                served = await self.settings.models(self)
+                self._base = served.base
+                ours = [name for name in served.adapters if name.startswith(ADAPTER_PREFIX)]
+                self._adapters = OrderedDict.fromkeys(ours)
+            if adapter is None:
+                return self._base
+            if adapter.name not in self._adapters:
+                await self._make_room(self._adapters)
+                await self.settings.load(self, adapter)
+                self._adapters[adapter.name] = None
+            self._adapters.move_to_end(adapter.name)
+            return adapter.name
+
+    async def _make_room(self, adapters: OrderedDict[str, None]) -> None:
+        while len(adapters) >= self.settings.adapters:
+            oldest = next(iter(adapters))
+            try:
+                await self.settings.unload(self, oldest)
+            except ServerRefused as error:
+                if not self.settings.lacks_adapter(error.status, str(error)):
+                    raise
+            del adapters[oldest]
+
+    def forget(self) -> None:
+        """Ask the server anew what it holds: it may have been restarted."""
+        self._adapters = None
+        self.asleep = False
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _message(text: str) -> str:
+    content = _json_or_text(text)
+    for key in ("error", "message", "detail"):
+        if isinstance(content, dict) and key in content:
+            content = content[key]
+    message = " ".join(str(content).split())
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    return f"{message[:LONGEST_MESSAGE]}…"
+
+
+# -- one player's part
+
+
+class ProbedEngine:
+    """An engine as one player's actor asks it, compared with the model here when weights change.
+
+    A probe samples a few answers at temperature 0.7 and asks the model here for their
+    log-probabilities at 0.7 and at 1. Nearer to the latter, the engine gives raw ones; near to
+    neither, it holds other weights.
+    """
+
+    def __init__(
+        self, engine: Engine, weights: Callable[[], EngineAdapter | None], stop_ids: Sequence[int]
+    ) -> None:
+        """`weights` gives those that play now: an adapter, or None for the base."""
+        self.engine = engine
+        self._weights = weights
+        self._stop_ids = stop_ids
+        self._gaps: dict[str, float] = {}  # weights -> the mean gap that their probe gave
+        self._last = ""
+
+    def submit(
+        self, rows: Sequence[EngineRow], settings: SamplingSettings, retrace: Retrace
+    ) -> PendingAnswers:
+        """Send the rows for `wait`; `retrace` asks the model here. Raises ModelError."""
+        adapter = self._weights()
+        self._last = "the base model" if adapter is None else adapter.name
+        if rows and self._last not in self._gaps and self.engine.settings.probes:
+            self._gaps[self._last] = self._probe(adapter, rows, retrace)
+        return self.engine.submit(adapter, rows, settings, self._stop_ids)
+
+    def facts(self) -> dict[str, Any]:
+        """The engine's facts, and the gap of the weights that played last."""
+        gap = self._gaps.get(self._last)
+        return self.engine.facts() | ({} if gap is None else {"probe_gap": gap})
+
+    def _probe(
+        self, adapter: EngineAdapter | None, rows: Sequence[EngineRow], retrace: Retrace
+    ) -> float:
+        """The mean gap, in nats a token, to the model here. Raises ModelError."""
+        from equipoise.models.token_choice import SamplingSettings
+
+        sampler = self.engine.settings
+        distinct = list({tuple(row.prompt): row for row in rows}.values())
+        chosen = [distinct[n % len(distinct)] for n in range(sampler.probes)]
+        probes = [
+            EngineRow(row.prompt, n, min(PROBE_TOKENS, row.limit)) for n, row in enumerate(chosen)
+        ]
+        settings = SamplingSettings(PROBE_TEMPERATURE)
+        answers = self.engine.sample(adapter, probes, settings, self._stop_ids)
+        gap = _gap(probes, answers, retrace, PROBE_TEMPERATURE)
+        raw_gap = _gap(probes, answers, retrace, 1.0)
+        where = f"sampler {sampler.where}"
+        if gap > ROUNDING and raw_gap < gap / 2:
+            raise ModelError(
+                f"{where}: its log-probabilities are raw ones, from before temperature and cuts "
+                f"(at temperature {PROBE_TEMPERATURE} they are {gap:.2g} nats a token off, and "
+                f"{raw_gap:.2g} as raw ones). Start vLLM with --logprobs-mode "
+                "processed_logprobs (`equipoise sampler start` does)"
+            )
+        if not gap <= sampler.max_gap:
+            raise ModelError(
+                f"{where}: it and the model here differ by {gap:.2g} nats a token on "
+                f"{self._last}, more than sampler.max_gap = {sampler.max_gap:g}: it serves "
+                "another model, or in a much shorter precision"
+            )
+        return gap
+
+
+def _gap(
+    rows: Sequence[EngineRow],
+    answers: Sequence[SampledAnswer],
+    retrace: Retrace,
+    temperature: float,
+) -> float:
+    """The mean distance of the answers' log-probabilities from those of the model here."""
+    prompts = [row.prompt for row in rows]
+    ids = [answer.token_ids for answer in answers]
+    ours = [value for row in retrace(prompts, ids, temperature) for value in row]
+    theirs = [value for answer in answers for value in answer.logprobs]
+    distances = [abs(a - b) for a, b in zip(ours, theirs, strict=True)]
+    return sum(distances) / len(distances)
