@@ -61,8 +61,19 @@ class View(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: dict[str, Any] | None = None
 
 
+class Marks(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The texts that stand before and after a thought, by the template of the player that thinks.
+
+    `opened`: the prompt ended with `opening`, so that the move itself begins within a thought.
+    """
+
+    opening: str
+    closing: str
+    opened: bool = False
+
+
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A player's answer.
+    """A player's answer, with its thoughts; `equipoise.answer` parts them.
 
     Local players give `token_ids` and `logprobs`, the end token included. These are nats under the
     distribution that was sampled from, so after temperature, top-k and top-p, renormalised; at
@@ -70,7 +81,8 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     cut, `uncut` are those after temperature alone; an engine in another process may give only one
     of the two. `finish` says why the answer ended; on "error", `error` says what happened and
     `text` is empty. `completion_tokens` and `cost` (in the currency of the player's prices) are an
-    endpoint's account of the move.
+    endpoint's account of the move. `thoughts` are those that a server gave apart from the text;
+    `marks` part those in the text, where the player's template says by which.
     """
 
     text: str
@@ -82,6 +94,8 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     completion_tokens: int = 0
     cost: float = 0.0
     uncut: tuple[float, ...] = ()
+    thoughts: str = ""
+    marks: Marks | None = None
 
     @property
     def tokens(self) -> int:
