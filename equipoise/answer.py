@@ -61,7 +61,7 @@ COMBINING = 30  # combining marks of a run that stay: ordering them takes quadra
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a move says.
+    """The text of a move for its reader, and its thoughts.
 
     text: without thoughts. thoughts: those that were parted, in order. unfinished: a thought never
     ended, so there is no answer.
@@ -145,39 +145,39 @@ def _by_marks(text: str, marks: Marks) -> Answer:
     nested = 0  # beginnings within a thought that have no end so far
     explained = 0  # beginnings in the answer's own prose that have no end so far
     position = 0
-    for found in _pattern(marks).finditer(text):
-        kind = found.lastgroup
+    for mark in _pattern(marks).finditer(text):
+        kind = mark.lastgroup
         if kind == "fence":
             fenced ^= not inside
             continue
-        if _is_quoted(text, found, inside) or (fenced and not inside):
+        if _is_quoted(text, mark, inside) or (fenced and not inside):
             continue
-        before = text[position : found.start()]
+        before = text[position : mark.start()]
         if kind == "opening":
             if inside:
                 if before.strip() or not marks.opened:
                     nested += 1
                 else:
-                    position = found.end()
-            elif _begins_thought(text, found, before, begun):
+                    position = mark.end()
+            elif _begins_thought(text, mark, before, begun):
                 pieces.append(before)
                 inside = begun = True
-                position = found.end()
-            elif not _is_mention(text, found):
+                position = mark.end()
+            elif not _is_mention(text, mark):
                 explained += 1
         elif inside:
             thoughts.append(before)
             inside = False
             fenced = False
-            position = found.end()
+            position = mark.end()
         elif explained:
             explained -= 1
-        elif nested or not _is_mention(text, found):
+        elif nested or not _is_mention(text, mark):
             nested = max(0, nested - 1)
             thoughts.append("".join((*pieces, before)))
             pieces = []
             begun = True
-            position = found.end()
+            position = mark.end()
     if not begun:
         return Answer(text)
     rest = text[position:]
@@ -198,7 +198,7 @@ def _pattern(marks: Marks) -> re.Pattern[str]:
     )
 
 
-def _begins_thought(text: str, found: re.Match[str], before: str, begun: bool) -> bool:
+def _begins_thought(text: str, mark: re.Match[str], before: str, begun: bool) -> bool:
     """True if a mark outside of thoughts begins one: at the answer's beginning, or, where it has
     thought already, at that of a line or before its end.
     """
@@ -206,13 +206,13 @@ def _begins_thought(text: str, found: re.Match[str], before: str, begun: bool) -
         return True
     before_in_line = before[-NEAR:].rpartition("\n")
     starts_line = bool(before_in_line[1]) and not before_in_line[2].strip()
-    ends_line = text[found.end() : found.end() + 1] == "\n"
+    ends_line = text[mark.end() : mark.end() + 1] == "\n"
     return begun and (starts_line or ends_line)
 
 
-def _is_quoted(text: str, found: re.Match[str], inside: bool) -> bool:
+def _is_quoted(text: str, mark: re.Match[str], inside: bool) -> bool:
     """True if a mark stands in quotes or, outside of thoughts, in code within its line."""
-    start, end = found.span()
+    start, end = mark.span()
     before = text[max(0, start - NEAR) : start]
     after = text[end : end + NEAR]
     if before[-1:] and before[-1:] in QUOTES and after[:1] and after[:1] in QUOTES:
@@ -222,10 +222,10 @@ def _is_quoted(text: str, found: re.Match[str], inside: bool) -> bool:
     return not inside and line_before.count("`") % 2 == 1 and "`" in line_after
 
 
-def _is_mention(text: str, found: re.Match[str]) -> bool:
+def _is_mention(text: str, mark: re.Match[str]) -> bool:
     """True if a sentence goes on around a mark: "the </think> tag ends it"."""
-    before = text[max(0, found.start() - NEAR) : found.start()]
-    after = text[found.end() : found.end() + NEAR]
+    before = text[max(0, mark.start() - NEAR) : mark.start()]
+    after = text[mark.end() : mark.end() + NEAR]
     return bool(re.search(r"[\w,;:][ \t]+$", before)) and bool(
         re.match(r"[ \t]+[a-z(]|[ \t]*[,;.:)!?]", after)
     )
@@ -249,10 +249,10 @@ def _by_channels(text: str) -> Answer | None:
 
 def _channels(text: str) -> Iterator[tuple[str, str]]:
     position = 0
-    while found := CHANNEL.search(text, position):
-        ending = CHANNEL_END.search(text, found.end())
+    while mark := CHANNEL.search(text, position):
+        ending = CHANNEL_END.search(text, mark.end())
         end = ending.start() if ending else len(text)
-        yield found["name"], text[found.end() : end]
+        yield mark["name"], text[mark.end() : end]
         position = end
 
 

@@ -44,6 +44,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ledger.item_scores", "evaluation.measures"): "to move",
     ("models.trial", "sampling.sampling_batch"): "to move",
     ("report", "api.exploiter"): "to move",
+    ("report.page", "people.vote_results"): "to move",
     ("runs.directory", "people.journal"): "to move",
     ("runs.directory", "planning"): "to move",
     ("runs.model_card", "report.history"): "to move",
