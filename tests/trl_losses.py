@@ -17,7 +17,9 @@ def trl_grpo(
     *,
     beta,
     delta=None,
+    clip_low=0.2,
     clip_high=0.28,
+    level="token",
 ):
     """trl's own GRPOTrainer._compute_loss and its clip diagnostic, of a stand-in for the trainer
     that has no model.
@@ -30,10 +32,10 @@ def trl_grpo(
         loss_type=loss_type,
         beta=beta,
         top_entropy_quantile=1,
-        epsilon_low=0.2,
+        epsilon_low=clip_low,
         epsilon_high=clip_high,
         off_policy_mask_threshold=None,
-        importance_sampling_level="token",
+        importance_sampling_level=level,
         args=SimpleNamespace(delta=delta, use_bias_correction_kl=False),
         use_vllm=False,
         max_completion_length=12,
@@ -57,6 +59,6 @@ def trl_grpo(
         "ref_per_token_logps": reference_BT,
         "num_items_in_batch": mask_BT.sum(),
     }
-    return GRPOTrainer._compute_loss(trainer, None, inputs), trainer._metrics["eval"][
-        "clip_ratio/region_mean"
-    ][0]
+    loss = GRPOTrainer._compute_loss(trainer, None, inputs)
+    name = "cispo_clip_ratio" if loss_type == "cispo" else "clip_ratio/region_mean"
+    return loss, trainer._metrics["eval"][name][0]

@@ -9,6 +9,7 @@ from equipoise.component import Settings
 from equipoise.learners import automatic
 from equipoise.learners.estimators import Estimator
 from equipoise.learners.launch import Launch
+from equipoise.losses.policy import PolicyLoss
 from equipoise.losses.surrogate import Over
 from equipoise.players.base import Player
 from equipoise.system.effects import Model
@@ -61,17 +62,9 @@ class PolicyGradientSettings(Settings):
     epochs: int = Field(1, ge=1, description="passes over a batch")
     minibatches: int = Field(1, ge=1, description="optimizer steps in a pass")
     batch_size: int = Field(16, ge=1, description="moves in one forward pass")
-    clip: float = Field(
-        0.2,
-        gt=0,
-        description="how far a token's probability ratio moves before its gradient is cut",
-    )
-    clip_high: float | None = Field(None, gt=0, description="the same upwards, where it differs")
-    dual_clip: float | None = Field(
-        None,
-        gt=1,
-        description="bounds the loss of a bad token that has become likely, in units of "
-        "its advantage; null: no bound",
+    policy_loss: PolicyLoss = Field(
+        default="clipped",  # type: ignore[assignment]
+        description="what is done with a token's advantage",
     )
     value_clip: float = Field(
         0.2, gt=0, description="how far a value moves before its gradient is cut, in reward units"
@@ -158,9 +151,6 @@ class PolicyGradientSettings(Settings):
             raise ValueError("critic_learning_rate: goes with a critic, and only with one")
         if self.critic_model is not None and self.critic != "model":
             raise ValueError("critic_model: is read by critic: model only")
-        high = self.clip if self.clip_high is None else self.clip_high
-        if self.dual_clip is not None and self.dual_clip <= 1 + high:
-            raise ValueError(f"dual_clip: must exceed 1 + the upper clip, {1 + high:g}")
         if self.kl_target is not None and not self.kl:
             raise ValueError("kl_target: adapts the weight `kl`, which is 0")
         return self

@@ -37,6 +37,7 @@ from equipoise.learners.sharding import ProcessRank, Sharding, distribute_like, 
 from equipoise.learners.trainable_model import Critic, TrainableModel
 from equipoise.losses import kl as kl_estimators
 from equipoise.losses import surrogate
+from equipoise.losses.policy import TokenBatch
 from equipoise.models.device import choose_device
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
@@ -192,7 +193,7 @@ class PolicyTrainer(SampledPolicy):
         """Weigh the advantages of tokens that another policy sampled: an engine, or the player at
         its temperature where the model's own likelihood learns; facts about the weights.
 
-        The clipped surrogate is proportional to its advantage, so they may stand there.
+        A policy loss is proportional to its advantage, so they may stand there.
         """
         player, settings = self.player, self.settings
         other = player.sampler.is_remote or settings.likelihood == "model"
@@ -297,20 +298,16 @@ def policy_loss(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The loss on a part of an optimizer step's moves.
 
-    clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
+    policy_loss + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
 
     Each term is a weighted sum over tokens, with the weights of the whole step, so that the sums of
     its parts add up to the step's mean. weight_BT: each token's weight in the policy's terms.
     even_BT: in the critic's and in the share, every token alike. Returns the loss, a scalar, and
     its terms and the share of clipped tokens, detached.
     """
-    old_BT, advantage_BT = batch.old_BT, batch.advantage_BT
-    logprob_BT = torch.where(batch.mask_BT, tokens.logprob_BT, old_BT)
-    bounds = {"clip_high": settings.clip_high, "dual_clip": settings.dual_clip}
-    surrogate_BT = surrogate.clipped_surrogate(
-        logprob_BT, old_BT, advantage_BT, settings.clip, **bounds
-    )
-    terms_BT = {"policy_loss": surrogate_BT}
+    logprob_BT = torch.where(batch.mask_BT, tokens.logprob_BT, batch.old_BT)
+    sampled = TokenBatch(logprob_BT, batch.old_BT, batch.advantage_BT, batch.mask_BT)
+    terms_BT = {"policy_loss": settings.policy_loss.tokens(sampled)}
     if settings.kl and settings.kl_in == "loss":
         divergence_BT = kl_estimators.k3(logprob_BT, batch.reference_BT)
         terms_BT["kl_loss"] = kl_weight * divergence_BT
@@ -325,8 +322,8 @@ def policy_loss(
         )
         sums["value_loss"] = (error_BT * even_BT).sum()
         loss = loss + sums["value_loss"]
-    clipped_BT = surrogate.is_clipped(logprob_BT, old_BT, advantage_BT, settings.clip, **bounds)
-    sums["clip_share"] = (clipped_BT.float() * even_BT).sum()
+    cut_BT = settings.policy_loss.cut_tokens(sampled)
+    sums["clip_share"] = (cut_BT.float() * even_BT).sum()
     return loss, {name: value.detach() for name, value in sums.items()}
 
 

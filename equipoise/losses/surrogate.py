@@ -27,6 +27,24 @@ def ratio(logprob_BT: torch.Tensor, old_logprob_BT: torch.Tensor) -> torch.Tenso
     return (logprob_BT - old_logprob_BT.detach()).exp()
 
 
+def mean_log_ratio(
+    logprob_BT: torch.Tensor, old_logprob_BT: torch.Tensor, mask_BT: torch.Tensor
+) -> torch.Tensor:
+    """The mean of log π_θ/π_old over an answer's tokens, [B, 1], with gradient to `logprob_BT`.
+
+    Its exponential is GSPO's ratio of an answer (arXiv 2507.18071, eq. 7); 0 without a token.
+
+    >>> new_BT = torch.tensor([[0.5, 0.4, 1.0]]).log()
+    >>> old_BT = torch.tensor([[0.25, 0.4, 0.1]]).log()
+    >>> mean_log_ratio(new_BT, old_BT, torch.tensor([[True, True, False]])).exp()
+    tensor([[1.4142]])
+    """
+    assert logprob_BT.shape == old_logprob_BT.shape, "log-probabilities of other tokens"
+    log_ratio_BT = (logprob_BT - old_logprob_BT.detach()).where(mask_BT.bool(), 0.0)
+    tokens_B1 = mask_BT.sum(1, keepdim=True)
+    return log_ratio_BT.sum(1, keepdim=True) / tokens_B1.clamp(min=1)
+
+
 def clipped_surrogate(
     logprob_BT: torch.Tensor,
     old_logprob_BT: torch.Tensor,

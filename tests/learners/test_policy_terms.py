@@ -146,8 +146,8 @@ def test_at_the_old_policy_the_surrogate_is_the_advantage():
 
 
 def test_the_upper_clip_may_differ():
-    assert terms(logprob=0.0, clip=0.2)[0]["policy_loss"] == pytest.approx(-1.2)
-    wide, share = terms(logprob=0.0, clip=0.2, clip_high=0.5)
+    assert terms(logprob=0.0)[0]["policy_loss"] == pytest.approx(-1.2)
+    wide, share = terms(logprob=0.0, policy_loss={"kind": "clipped", "clip_high": 0.5})
     assert (wide["policy_loss"], share) == (pytest.approx(-1.5), 1.0)
 
 
@@ -184,7 +184,7 @@ def test_each_term_has_its_own_weights():
     loss, sums = policy_loss(settings, 0.5, move, tokens, 2 * one_BT, 3 * one_BT)
     found = {name: float(value) for name, value in sums.items()}
     assert found == {
-        "policy_loss": pytest.approx(-2 * (1 + settings.clip)),
+        "policy_loss": pytest.approx(-2 * (1 + settings.policy_loss.clip)),
         "kl_loss": pytest.approx(2 * 0.5 * (torch.e**-3 + 2)),
         "entropy_loss": pytest.approx(-2 * 0.25 * 2),
         "value_loss": pytest.approx(3 * 0.5 * 3**2),

@@ -225,7 +225,11 @@ def test_the_gradient_is_the_slope_of_the_loss(make, settings):
 def test_loss_and_gradient_equal_those_of_trl(make, over, loss_type, beta):
     # trl_losses' trainer has max_completion_length 12 and clips at 0.2 and 0.28
     policy_trainer = make(
-        {"max_new_tokens": 12}, estimator="group_relative", over=over, kl=beta, clip_high=0.28
+        {"max_new_tokens": 12},
+        estimator="group_relative",
+        over=over,
+        kl=beta,
+        policy_loss={"kind": "clipped", "clip_high": 0.28},
     )
     dice = torch.Generator().manual_seed(2)
     taught = played(policy_trainer, pays=torch.rand(8, generator=dice).tolist().__getitem__)
@@ -427,7 +431,7 @@ def test_how_many_moves_have_no_company_is_said(make):
 
 def test_the_bound_on_bad_tokens_is_in_the_loss(make):
     """Where a bad token has become five times as likely, its loss is 3 in place of 5."""
-    policy_trainer = make(estimator="batch", dual_clip=3.0)
+    policy_trainer = make(estimator="batch", policy_loss={"kind": "clipped", "dual_clip": 3.0})
     batch = batch_of(policy_trainer, played(policy_trainer))
     batch.advantage_BT = -torch.ones_like(batch.advantage_BT)
     likelier = TokenNumbers(batch.old_BT + math.log(5), None, None)
@@ -438,7 +442,7 @@ def test_the_bound_on_bad_tokens_is_in_the_loss(make):
     ]
     assert numbers == pytest.approx([3, 5], rel=1e-4)
     with pytest.raises(ValueError, match="dual_clip: must exceed"):
-        make(estimator="batch", dual_clip=1.1)
+        make(estimator="batch", policy_loss={"kind": "clipped", "dual_clip": 1.1})
 
 
 @pytest.mark.parametrize(

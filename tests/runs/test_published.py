@@ -39,7 +39,7 @@ def test_a_setting_is_what_the_recipe_resolves_to():
     """Defaults among them: those of a field, of a kind, and those that hang on others."""
     values = recipe_loader.with_defaults(recipe_loader.read("gtalign_clerks"))
     built = recipe_loader.load("gtalign_clerks")
-    assert setting(values, "learner.clip", "") == built.learner.clip
+    assert setting(values, "learner.policy_loss.clip", "") == built.learner.policy_loss.clip
     assert setting(values, "learner.over", "") == built.learner.over == "answer"
     assert setting(values, "evaluate.every", "") == built.evaluate.every == 20
     assert setting(values, "pairs", "") == built.pairs.kind
@@ -62,7 +62,7 @@ def test_mnpo_lists_its_largest_departures(name, largest):
 
 RECIPE = {
     "extends": "gtalign",
-    "published": {"elements": {"clip": {"setting": "learner.clip", "published": 0.3}}},
+    "published": {"elements": {"clip": {"setting": "learner.policy_loss.clip", "published": 0.3}}},
 }
 
 
@@ -76,11 +76,11 @@ def compared(tmp_path, elements):
 @pytest.mark.parametrize(
     ("element", "complaint"),
     [
-        ({"setting": "learner.clip", "published": 0.3}, "say why"),
-        ({"setting": "learner.clipp", "published": 0.3}, "did you mean 'clip'"),
-        ({"setting": "learner.clip.x", "published": 0.3}, "lies in nothing"),
+        ({"setting": "learner.policy_loss.clip", "published": 0.3}, "say why"),
+        ({"setting": "learner.policy_loss.clipp", "published": 0.3}, "did you mean 'clip'"),
+        ({"setting": "learner.policy_loss.clip.x", "published": 0.3}, "lies in nothing"),
         ({"published": 0.3}, "either the setting, or ours"),
-        ({"setting": "learner.clip", "publishd": 0.3}, "did you mean 'published'"),
+        ({"setting": "learner.policy_loss.clip", "publishd": 0.3}, "did you mean 'published'"),
         ({"setting": "players.asistant.top_p", "published": 1}, "'assistant'"),
     ],
 )
@@ -92,7 +92,7 @@ def test_a_faulty_element_is_refused(tmp_path, element, complaint):
 def test_a_recipe_has_the_block_of_the_one_it_extends(tmp_path):
     own = {
         "who judges": None,
-        "clip": {"setting": "learner.clip", "published": 0.3, "why": "it is ours"},
+        "clip": {"setting": "learner.policy_loss.clip", "published": 0.3, "why": "it is ours"},
     }
     names = {element.element for element in compared(tmp_path, own).elements}
     above = {element.element for element in compare_with_published("gtalign").elements}
