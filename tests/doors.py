@@ -15,17 +15,7 @@ DOORS = {
     "merge": ["merge", "{run}/players/policy/1", "--to", "merged"],
 }
 """Every command that plays, serves or loads what a run names."""
-READERS = [
-    "status",
-    "report",
-    "rate",
-    "export",
-    "check",
-    "watch",
-    "vote",
-    "export-attacks",
-    "welfare",
-]
+READERS = ["status", "report", "rate", "export", "check", "vote", "export-attacks", "welfare"]
 """Those that read its records alone."""
 WITHOUT_RUNS = [
     "import-matches",

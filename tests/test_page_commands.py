@@ -75,7 +75,7 @@ MORE = {
     ),
     "run mnpo -s policy.model=policy": settings(judge="myjudge.py"),  # hardly a right answer
 }
-SERVING = ("serve", "vote", "watch", "sampler")  # until Ctrl-C
+SERVING = ("serve", "vote", "sampler")  # until Ctrl-C
 
 ROWS = [{"prompt": f"What is {n} + {n % 7}?", "answer": str(n + n % 7)} for n in range(40)]
 FILES = {

@@ -51,7 +51,6 @@ VERBS = {  # verb -> the first line of its help
     "chat": "Talk with a player or a model.",
     "vote": "Let people vote on answers of a run's players.",
     "play": "Take a seat in a game against a run's players.",
-    "watch": "Watch runs as they go on.",
     "sampler": "Start, stop or look at a vLLM server in an environment and process of its own.",
     "doctor": "Check what this machine has, and that the parts work on it.",
 }
@@ -68,7 +67,6 @@ FILES = {
     "sft": "new_model",
     "merge": "new_model",
     "vote": "play",
-    "watch": "play",
 }  # verbs in another's file
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)

@@ -1,13 +1,11 @@
 """Pages for people: `equipoise play RUN`, a seat against the run's players; `vote RUN`, answers to
-compare; `watch RUN …`, runs as they go on.
+compare.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -221,35 +219,4 @@ def vote(
         token=choose_token(token_env, no_token, host),
         trust=trust,
         announce=lambda address: announce_page(address, token_env, json),
-    )
-
-
-def watch(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN…", help="run directories")],
-    host: Host = "127.0.0.1",
-    port: Port = 8012,
-    token_env: TokenEnv = "",
-    no_token: NoToken = False,
-    trust: Trust = False,
-    json: Json = False,
-) -> None:
-    """Watch runs as they go on.
-
-    A page shows where they are, how fast, what they have measured and spent, their last matches,
-    and the report. Runs are only read.
-    """
-    from equipoise.serve import watch_page
-    from equipoise.serve.server import choose_token
-
-    def announce(address: str) -> None:
-        os.nice(10)  # the runs come first
-        announce_page(address, token_env, json)
-
-    watch_page.watch(
-        folders,
-        host=host,
-        port=port,
-        token=choose_token(token_env, no_token, host),
-        trust=trust,
-        announce=announce,
     )

@@ -22,22 +22,19 @@ from equipoise.serve.asgi_endpoint import Endpoint, Gate, Limits
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.chat_completions import ChatEndpoint
 from equipoise.serve.protocol import Problem, Reply, read_object
-from equipoise.serve.responses_endpoint import ResponseEndpoint
-from equipoise.serve.text_endpoints import (
-    CompletionEndpoint,
-    Detokenize,
-    EmbeddingEndpoint,
-    Tokenize,
-    TokenizerInfo,
-)
+from equipoise.serve.text_endpoints import CompletionEndpoint, Detokenize, Tokenize, TokenizerInfo
 
 POSTED = {
     "/v1/chat/completions": ChatEndpoint,
     "/v1/completions": CompletionEndpoint,
-    "/v1/embeddings": EmbeddingEndpoint,
-    "/v1/responses": ResponseEndpoint,
     "/tokenize": Tokenize,
     "/detokenize": Detokenize,
+}
+# Endpoints of OpenAI's that are not here -> what to ask in their place.
+ELSEWHERE = {
+    "/v1/responses": "ask /v1/chat/completions; vLLM and LiteLLM answer /v1/responses",
+    "/v1/embeddings": "a language model here makes no embeddings; serve an embedding model by "
+    "`vllm serve` or `transformers serve`",
 }
 Call = Callable[[dict[str, Any]], Awaitable[Any]]
 PAGES = Path(__file__).parent / "pages"
@@ -229,7 +226,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     message, code = error.detail, "not_found"
     if error.status_code == 404:
-        message = "there is nothing at this path"
+        message = ELSEWHERE.get(request.url.path, "there is nothing at this path")
     elif error.status_code == 405:
         message = f"this path does not take {request.method}"
         code = "method_not_allowed"

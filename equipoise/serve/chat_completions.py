@@ -16,9 +16,9 @@ from equipoise.serve.detokenizer import BROKEN
 from equipoise.serve.engine import (
     CallPart,
     EngineRequest,
+    ExtensionRequest,
     Piece,
     TokenScore,
-    Wish,
     extension_offers,
     merge_answers,
 )
@@ -141,13 +141,13 @@ class ChatRequest(SamplingRequest):
     equipoise: Any = None
 
     @property
-    def wishes(self) -> dict[str, Wish]:
-        """The client's wish of each extension, by field."""
-        wishes: dict[str, Wish] = {}
+    def extension_requests(self) -> dict[str, ExtensionRequest]:
+        """What the client asks of each extension, by field."""
+        requests: dict[str, ExtensionRequest] = {}
         for field, offer in extension_offers().items():
             report = bool(getattr(self.equipoise, offer.report, None))
-            wishes[field] = Wish(getattr(self, field, None), report=report)
-        return wishes
+            requests[field] = ExtensionRequest(getattr(self, field, None), report=report)
+        return requests
 
     def engine_requests(
         self, seed: int, defaults: EngineRequest, max_tokens: int
@@ -309,7 +309,7 @@ class ChatEndpoint(ModelEndpoint):
         request = read_request(body, self._limits)
         seed = request.seed_or_fresh()
         async with self._gate.place(request.answers):
-            served = await self._catalogue.find(request.model, seed, request.wishes)
+            served = await self._catalogue.find(request.model, seed, request.extension_requests)
             requests = request.engine_requests(seed, served.defaults, self._limits.max_tokens)
             first = requests[0]
             completion = ChatCompletion(

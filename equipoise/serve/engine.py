@@ -1,9 +1,9 @@
 """Engines answer chats, token by token: the contract between server and models.
 
-An environment may put an engine in front of the model's own, as a client wishes. Its `wing.py`
-lists such extensions under `SERVING`, by the field of a request that carries the wish: field -> the
-other settings of an `ExtensionOffer`. `-s FIELD=…` of `serve` and `chat` sets what holds where a
-client wishes nothing.
+An environment may put an engine in front of the model's own, as a client asks. Its `wing.py` lists
+such extensions under `SERVING`, by the field of a request that asks for it: field -> the other
+settings of an `ExtensionOffer`. `-s FIELD=…` of `serve` and `chat` sets what holds where a client
+asks for nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from equipoise.component import import_object
-from equipoise.errors import EquipoiseError, ModelError, UserError
+from equipoise.errors import EquipoiseError, UserError
 from equipoise.system.wings import wing_table
 from equipoise.types import Message
 
@@ -33,10 +33,6 @@ class Refused(UserError):  # noqa: N818
     ) -> None:
         super().__init__(message)
         self.code, self.param = code, param
-
-
-class CannotContinue(ModelError):  # noqa: N818
-    """A model behind an engine cannot continue an answer that is already begun."""
 
 
 class EngineError(EquipoiseError):
@@ -155,26 +151,6 @@ class TextEngine(Engine, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """The vectors of texts, and the tokens that these have; 0 where nobody counted."""
-
-    vectors: list[list[float]]
-    tokens: int = 0
-
-
-@runtime_checkable
-class EmbeddingEngine(Engine, Protocol):
-    """An engine that also makes vectors of texts."""
-
-    async def embed(self, texts: Sequence[str | Sequence[int]], dimensions: int | None) -> Embedded:
-        """The texts' vectors, `dimensions` long where given; a text may be its tokens' ids.
-
-        Raises Refused for what the model cannot embed, EngineError where it fails.
-        """
-        ...
-
-
 async def merge_answers(
     engine: Engine, requests: Sequence[EngineRequest]
 ) -> AsyncGenerator[tuple[int, Piece], None]:
@@ -216,16 +192,13 @@ class Extension(ABC):
     """Puts an engine in front of another."""
 
     @abstractmethod
-    def wrap(self, engine: Engine, wish: Any = None, *, report: bool = False) -> Engine:
+    def wrap(self, engine: Engine, value: Any = None, *, report: bool = False) -> Engine:
         """The engine that answers in place of `engine`, perhaps `engine` itself.
 
-        `wish`: by a name or the field's value, or None. `report`: the last piece's field
-        `equipoise` holds what the client does not see. Raises Refused for a wish that cannot be.
+        `value`: of the request's field, or a name's suffix; None: the client asks for nothing.
+        `report`: the last piece's field `equipoise` holds what the client does not see. Raises
+        Refused for a value that cannot be.
         """
-
-    @abstractmethod
-    def describe(self, wish: Any = None) -> str:
-        """A short name for the effect of this wish. Raises Refused as `wrap` does."""
 
 
 @dataclass(frozen=True)
@@ -233,23 +206,19 @@ class ExtensionOffer:
     """An extension as it appears to clients and on the command line.
 
     `extension` is its maker's import path, `field` a request's field and a setting of `serve` and
-    `chat`, `option` that setting's help. `wish` and `report` name settings and commands of a
-    conversation (`-s WISH=…` and `/WISH`, `-s REPORT=true` and `/REPORT`); `report` is also the key
-    of a request's object `equipoise` that asks for what is hidden.
+    `chat`, `option` that setting's help. `report` is the key of a request's object `equipoise` that
+    asks for what is hidden.
     """
 
     field: str
     extension: str
     option: str
-    wish: str
-    wish_help: str
     report: str
-    report_help: str
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A client's wish of an extension: the field's value or None, and hidden parts or not."""
+class ExtensionRequest:
+    """What a client asks of an extension: the field's value or None, and hidden parts or not."""
 
     value: Any = None
     report: bool = False

@@ -74,20 +74,16 @@ class Reply:
         await self._start(status, {**length, **(headers or {})}, "application/json")
         await self._send({"type": "http.response.body", "body": body})
 
-    async def event(self, content: Any, name: str = "") -> None:
+    async def event(self, content: Any) -> None:
         """Send an event of a stream, which begins with its first."""
         if not self.begun:
             headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
             await self._start(200, headers, "text/event-stream")
-        await self._part(msgspec.json.encode(content), name)
+        await self._part(msgspec.json.encode(content))
 
     async def done(self) -> None:
         """End a stream with the mark of completions."""
         await self._part(b"[DONE]")
-        await self.end()
-
-    async def end(self) -> None:
-        """End a stream."""
         await self._send({"type": "http.response.body", "body": b""})
 
     async def fail(self, problem: Problem) -> None:
@@ -96,7 +92,7 @@ class Reply:
             await self.json(problem.body(), problem.status, problem.headers)
             return
         await self._part(msgspec.json.encode(problem.body()))
-        await self.end()
+        await self._send({"type": "http.response.body", "body": b""})
 
     async def _start(self, status: int, headers: Mapping[str, str], content_type: str) -> None:
         self.begun = True
@@ -104,9 +100,8 @@ class Reply:
         pairs.append((b"content-type", content_type.encode()))
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
-    async def _part(self, data: bytes, name: str = "") -> None:
-        head = f"event: {name}\n".encode() if name else b""
-        body = head + b"data: " + data + b"\n\n"
+    async def _part(self, data: bytes) -> None:
+        body = b"data: " + data + b"\n\n"
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
 

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.players.base import Player
-from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -46,20 +45,28 @@ class ChatSettings(Settings):
     )
     player: dict[str, Any] = PLAYER
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_steering_words(cls, values: Any) -> Any:
+        for name in ("steer", "blocks"):
+            if isinstance(values, dict) and name in values:
+                raise ValueError(
+                    f"there is no setting '{name}'; write -s steering=NAME, or --player "
+                    "policy@3:NAME; with -s steering=off the blocks are shown"
+                )
+        return values
+
 
 def with_extensions(kind: type[S]) -> type[S]:
-    """The settings with the extensions' fields, and in conversations their wishes and reports."""
+    """The settings with the extensions' fields."""
     fields: dict[str, Any] = {}
     for field, offer in extension_offers().items():
         fields[field] = (Choice, Field(None, description=offer.option))
-        if issubclass(kind, ChatSettings):
-            fields[offer.wish] = (Choice, Field(None, description=offer.wish_help))
-            fields[offer.report] = (bool, Field(False, description=offer.report_help))
     return create_model(kind.__name__, __base__=kind, __doc__=kind.__doc__, **fields)
 
 
 def game_of(target: str, trust: bool) -> Game | None:
-    """The game of a run; None for a model or an address. Raises RunError as `catalogue_of`."""
+    """The game of a run; None for a model. Raises RunError as `catalogue_of`."""
     if not is_run(target):
         return None
     with RunDirectory.read(Path(target), trust) as run:
@@ -75,25 +82,27 @@ def catalogue_of(
 ) -> Catalogue:
     """The models behind a target, by name.
 
-    target: a run, a model (folder, file, hub id or packaged name), or a server's address. changes:
-    settings of the players. trust: of somebody else's run, keys may be sent and parts imported.
-    Raises RunError, ConfigError or ModelError.
+    target: a run, or a model (folder, file, hub id or packaged name). changes: settings of the
+    players. trust: of somebody else's run, keys may be sent and parts imported. Raises RunError,
+    ConfigError or ModelError.
     """
 
     def change(player: Player) -> Player:
-        is_changed = changes and isinstance(player, Local | Endpoint)
-        return _player(player.settings(), changes) if is_changed else player
+        if changes and isinstance(player, Local):
+            return _player(player.settings(), changes)
+        return player
 
     if is_run(target):
         return Catalogue.of_run(Path(target), change, extensions, trust)
-    settings: dict[str, Any] = {"kind": "local", "model": target}
+    if target.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"{target}: another server's models are not passed on; send requests there, or put "
+            "LiteLLM before several servers"
+        )
     path = Path(target)
     name = path.resolve().name if path.exists() else target
-    if target.startswith(("http://", "https://")):
-        if "model" not in changes:
-            raise ConfigError(f"{target}: name the model there: -s player.model=NAME")
-        settings, name = {"kind": "endpoint", "base_url": target}, str(changes["model"])
-    return Catalogue.of_player(name, _player(settings, changes), extensions)
+    player = _player({"kind": "local", "model": target}, changes)
+    return Catalogue.of_player(name, player, extensions)
 
 
 def _player(settings: dict[str, Any], changes: Mapping[str, Any]) -> Any:

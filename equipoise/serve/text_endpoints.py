@@ -1,12 +1,10 @@
-"""Endpoints on plain texts: /v1/completions, /v1/embeddings, and vLLM's for the tokenizer."""
+"""Endpoints on plain texts: /v1/completions, and vLLM's for the tokenizer."""
 
-import base64
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 from pydantic import Field
 
 from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
@@ -35,7 +33,6 @@ from equipoise.serve.protocol import (
 
 # Fields that this server knows and cannot serve, with the values that ask for nothing.
 UNSERVED: dict[str, tuple[Any, ...]] = {"suffix": ("",), "best_of": (1,)}
-MOST_TEXTS = 2048  # of a request for embeddings
 TOKENS = 16  # of an answer where the client does not say: the protocol's own number
 
 
@@ -90,16 +87,14 @@ def read_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
     return request
 
 
-def read_prompts(value: Any, most: int, field: str = "prompt") -> list[str | list[int]]:
-    """The texts of a `field`: a text, texts, token ids, or lists of ids. Raises Problem (400)."""
+def read_prompts(value: Any, most: int) -> list[str | list[int]]:
+    """The field `prompt`: a text, texts, token ids, or lists of ids. Raises Problem (400)."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list) and value:
         if _all(value, int):
             return [value]
         if len(value) > most:
-            if field != "prompt":
-                raise Problem(400, f"'{field}' has at most {most} texts", "invalid_value", field)
             raise _too_many(len(value), most)
         if _all(value, str):
             return value
@@ -107,9 +102,9 @@ def read_prompts(value: Any, most: int, field: str = "prompt") -> list[str | lis
             return value
     raise Problem(
         400,
-        f"'{field}' is a text, a list of texts, a list of token ids, or a list of such lists",
+        "'prompt' is a text, a list of texts, a list of token ids, or a list of such lists",
         "invalid_type",
-        field,
+        "prompt",
     )
 
 
@@ -194,49 +189,6 @@ class CompletionEndpoint(ModelEndpoint):
             )
             async with aclosing(merge_answers(served.engine, requests)) as pieces:
                 await completion.send(pieces, reply, stream=bool(request.stream))
-
-
-# -- embeddings
-
-
-class EmbeddingRequest(Body):
-    """A request for the vectors of texts, each given as text or as token ids."""
-
-    model: str
-    input: Any
-    dimensions: int | None = Field(None, ge=1)
-    encoding_format: Literal["float", "base64"] | None = None
-
-
-class EmbeddingEndpoint(ModelEndpoint):
-    """Makes vectors of texts, where the model does."""
-
-    async def _reply(self, body: bytes, reply: Reply) -> None:
-        request = validate_body(EmbeddingRequest, read_object(body))
-        texts = read_prompts(request.input, MOST_TEXTS, "input")
-        async with self._gate.place(1):
-            served = await self._catalogue.find_text(request.model, 0)
-            embedded = await served.embedding_engine.embed(texts, request.dimensions)
-        in_base64 = request.encoding_format == "base64"
-        await reply.json(
-            {
-                "object": "list",
-                "data": [
-                    {
-                        "object": "embedding",
-                        "index": number,
-                        "embedding": _in_base64(vector) if in_base64 else vector,
-                    }
-                    for number, vector in enumerate(embedded.vectors)
-                ],
-                "model": served.name,
-                "usage": {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens},
-            }
-        )
-
-
-def _in_base64(vector: Sequence[float]) -> str:
-    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
 
 
 # -- the tokenizer

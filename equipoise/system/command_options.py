@@ -44,8 +44,7 @@ Served = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="a run's directory; a model's folder, GGUF file, hub id or packaged name; or the "
-        "address of another server",
+        help="a run's directory; or a model's folder, GGUF file, hub id or packaged name",
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]

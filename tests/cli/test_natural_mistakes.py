@@ -46,6 +46,7 @@ COMMANDS = [  # the command, and what its message says
     ("mnpo", "Did you mean 'run mnpo'?"),
     ("trl.yaml", "Did you mean 'run trl.yaml'?"),
     ("train quickstart", "Did you mean 'run'?"),
+    ("watch runs/a", "Did you mean 'status'?"),
     ("frobnicate", "No such command 'frobnicate'"),
     ("plan", "Missing argument 'recipe'"),
     ("plan builtin", "mnpo -s policy.model=builtin"),

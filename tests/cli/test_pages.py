@@ -108,14 +108,6 @@ def test_people_play_on_a_page(while_served, run):
     assert (begun["seat"], begun["game"], begun["over"]) == ("column", "matrix", False)
 
 
-def test_runs_are_watched_by_a_process_that_gives_way(while_served, run, monkeypatch):
-    niced = []
-    monkeypatch.setattr("os.nice", niced.append)
-    done, [live] = while_served(posts(("live", {})), "watch", run, *TOKEN, "--json")
-    assert done.code == 0 and json.loads(done.out) == {"url": "http://127.0.0.1:PORT/"}
-    assert niced == [10] and [each["name"] for each in live] == ["people"]
-
-
 @pytest.mark.parametrize("json_wanted", [True, False])
 def test_what_is_served_is_announced_without_a_token_that_is_known(
     while_served, model_folder, monkeypatch, json_wanted

@@ -30,7 +30,6 @@ from equipoise.report.frames import (
 )
 from equipoise.report.page import page
 from equipoise.report.summary import progress, summary
-from equipoise.report.watching import live
 from equipoise.runs import recipe_loader
 from equipoise.runs.contexts import judge_context, match_context
 from equipoise.runs.damage import examine, mend
@@ -348,11 +347,7 @@ def test_it_is_summed_up_and_rated_again_as_it_was(run):
     assert told["finished"] and told["last_stage"] == "select" and told["records"]["matches"] == 82
     judges = {(row["judge"], row["part"]): row["judgements"] for row in told["judges"]}
     assert judges == {("peers", "train"): 24, ("shorter", "held_out"): 50, ("shorter", "test"): 8}
-    seen = live(run.directory)
-    assert seen.finished and seen.seconds_left == 0 and len(seen.matches) == 4
     newest = run.ledger.stage_facts("3/measure")
-    assert [t for t, _ in seen.curves["exploitability"]] == [0, 1, 2, 3]
-    assert seen.curves["exploitability"][-1] == (3, newest["exploitability"])
     by_matches = rerate(run.directory)
     assert by_matches.rated_by == "matches" and len(by_matches.ratings) == GENERATIONS
     for t, rated in enumerate(by_matches.ratings):

@@ -411,3 +411,16 @@ def _listens(url: str) -> bool:
     except OSError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("/responses", "ask /v1/chat/completions; vLLM"), ("/embeddings", "`transformers serve`")],
+)
+def test_an_endpoint_that_is_elsewhere_names_where(
+    serving, fake_engine, fake_catalogue, path, words
+):
+    with serving(fake_catalogue({"talker": fake_engine()})) as address:
+        reply = address.post({"model": "talker", "input": "a"}, path=path)
+    assert reply.status_code == 404
+    assert words in reply.json()["error"]["message"]

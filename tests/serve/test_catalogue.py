@@ -7,12 +7,17 @@ import pytest
 
 from equipoise.errors import ConfigError, RunError
 from equipoise.models.resources import Resources
-from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve import server
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.engine import EngineRequest, Extension, Refused, Wish, extension_offers
+from equipoise.serve.engine import (
+    EngineRequest,
+    Extension,
+    ExtensionRequest,
+    Refused,
+    extension_offers,
+)
 from equipoise.serve.protocol import Problem
 from equipoise.serve.settings import (
     ChatSettings,
@@ -86,8 +91,12 @@ def test_settings_change_the_players_of_a_run(folder):
 @pytest.mark.long
 def test_the_mixture_is_drawn_by_the_requests_seed(folder):
     catalogue = Catalogue.of_run(folder)
-    drawn = [catalogue._draw(seed) for seed in range(2000)]
-    assert drawn == [catalogue._draw(seed) for seed in range(2000)]
+
+    async def draw() -> list[str]:
+        return [(await catalogue.find("mixture", seed)).name for seed in range(2000)]
+
+    drawn = asyncio.run(draw())
+    assert drawn == asyncio.run(draw())
     assert set(drawn) == {"policy@1", "policy@3"}
     assert drawn.count("policy@3") / 2000 == pytest.approx(0.75, abs=0.04)
 
@@ -134,27 +143,26 @@ def test_players_beside_a_language_model_are_named_with_their_kind(tmp_path):
     with RunDirectory.create(recipe_loader.load(recipe), tmp_path / "run"):
         pass
     catalogue = Catalogue.of_run(tmp_path / "run")
-    assert catalogue.names == ["model@0", "far@0", "model", "far"]
+    assert catalogue.names == ["model@0", "model"]
+    scripted = "is not served: its kind is scripted, which is no language model"
     assert [note for note in catalogue.notes if "is not served" in note] == [
-        f"{name} is not served: its kind is scripted, which is no language model"
-        for name in ("poet", "clerk")
+        f"poet {scripted}",
+        "far is not served: another server has it; ask http://127.0.0.1:9/v1 yourself",
+        f"clerk {scripted}",
     ]
 
 
 class FakeExtension(Extension):
-    """Answers with another engine where anything is wished; remembers what was."""
+    """Answers with another engine where anything is asked; remembers what was."""
 
     def __init__(self, other) -> None:
         self.other, self.seen = other, []
 
-    def wrap(self, engine, wish=None, *, report=False):
-        self.seen.append((wish, report))
-        if wish == "nonsense":
+    def wrap(self, engine, value=None, *, report=False):
+        self.seen.append((value, report))
+        if value == "nonsense":
             raise Refused("steering: unknown name 'nonsense'")
-        return engine if wish is None else self.other
-
-    def describe(self, wish=None) -> str:
-        return str(wish)
+        return engine if value is None else self.other
 
 
 def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogue):
@@ -164,7 +172,7 @@ def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogu
         aliases={"policy": "policy@1"},
         extensions={"steering": extension},
     )
-    wish = {"steering": Wish({"pricing": "latency"}, report=True)}
+    wish = {"steering": ExtensionRequest({"pricing": "latency"}, report=True)}
 
     async def ask() -> None:
         assert (await catalogue.find("policy", 0)).engine is plain
@@ -175,11 +183,11 @@ def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogu
             await catalogue.find("policy:nonsense", 0)
         assert caught.value.status == 404 and caught.value.param == "model"
         with pytest.raises(Refused):
-            await catalogue.find("policy", 0, {"steering": Wish("nonsense")})
+            await catalogue.find("policy", 0, {"steering": ExtensionRequest("nonsense")})
         assert (await catalogue.find("qwen:8b", 0)).name == "qwen:8b"
         assert (await catalogue.find("qwen:8b:latency", 0)).name == "qwen:8b:latency"
         with pytest.raises(Refused, match="not by both"):
-            await catalogue.find("policy:latency", 0, {"steering": Wish("user")})
+            await catalogue.find("policy:latency", 0, {"steering": ExtensionRequest("user")})
         with pytest.raises(Problem, match="'nobody:latency'"):
             await catalogue.find("nobody:latency", 0)
 
@@ -198,53 +206,23 @@ def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogu
 def test_a_server_that_does_not_steer_says_so(fake_engine, fake_catalogue):
     catalogue = fake_catalogue({"policy@1": fake_engine()})
     with pytest.raises(Refused, match="steering"):
-        wish = {"steering": Wish({"pricing": "latency"})}
+        wish = {"steering": ExtensionRequest({"pricing": "latency"})}
         asyncio.run(catalogue.find("policy@1", 0, wish))
     with pytest.raises(Problem, match="policy@1:latency"):
         asyncio.run(catalogue.find("policy@1:latency", 0))
 
 
-@pytest.mark.long
-def test_a_server_before_a_server_says_what_that_says(serving, fake_engine, fake_catalogue):
-    engine = fake_engine()
-    with serving(fake_catalogue({"talker": engine}), token=None) as behind:
-        player = Endpoint.model_validate({"base_url": behind.url, "model": "talker"})
-        with serving(Catalogue.of_player("front", player)) as address:
-            chat = [
-                {"role": "user", "content": "How are you?"},
-                {"role": "assistant", "content": "I am"},
-            ]
-            body = {
-                "model": "front",
-                "messages": chat,
-                "seed": 7,
-                "stop": "x",
-                "continue_final_message": True,
-            }
-            reply = address.post(body).json()
-            assert (
-                reply["choices"][0]["message"]["content"] == "one two three"
-                and reply["model"] == "front"
-            )
-            asked = engine.asked[0]
-            assert (asked.prefix, asked.seed, asked.stop) == ("I am", 7, ("x",))
-            assert address.post({**body, "messages": []}).status_code == 400
-        assert engine.under_way == 0
-
-
-def test_settings_have_a_field_for_each_wish_of_an_extension():
+def test_settings_have_a_field_for_each_extension():
     served, chat = with_extensions(ServeSettings), with_extensions(ChatSettings)
     assert served.__name__ == "ServeSettings" and chat.__doc__ == ChatSettings.__doc__
     for name, offer in extension_offers().items():
         assert served.model_fields[name].description == offer.option
-        assert offer.wish not in served.model_fields and offer.report not in served.model_fields
-        given = chat.model_validate({name: False, offer.wish: "a"}).model_dump()
-        assert (given[name], given[offer.wish], given[offer.report]) == ("off", "a", False)
-        assert chat().model_dump()[name] is chat().model_dump()[offer.wish] is None
-        assert chat.model_fields[offer.report].description == offer.report_help
+        assert offer.report not in served.model_fields
+        assert chat.model_validate({name: False}).model_dump()[name] == "off"
+        assert chat().model_dump()[name] is None
 
 
-def test_a_model_is_offered_by_its_folders_name_and_an_address_by_its_models(
+def test_a_model_is_offered_by_its_folders_name_and_an_address_is_refused(
     model_folder, monkeypatch, tmp_path
 ):
     folder = model_folder("llama")
@@ -253,10 +231,8 @@ def test_a_model_is_offered_by_its_folders_name_and_an_address_by_its_models(
         assert catalogue_of(target, {}).names == [folder.name]
     assert catalogue_of("builtin", {}).names == ["builtin"]
     assert game_of(str(folder), trust=False) is None
-    away = catalogue_of("https://127.0.0.1:1/v1", {"model": "far"})
-    assert away.names == ["far"]
-    with pytest.raises(ConfigError, match=r"https://127\.0\.0\.1:1: name the model there"):
-        catalogue_of("https://127.0.0.1:1", {})
+    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:1/v1: .*put LiteLLM before"):
+        catalogue_of("https://127.0.0.1:1/v1", {"model": "far"})
     with pytest.raises(ConfigError, match="-s player"):
         catalogue_of("builtin", {"top_q": 1})
 

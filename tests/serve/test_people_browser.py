@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import people_run
-import pool_run
 import pytest
 from browser import Browser, needs_chromium
 from fixtures.report_pages import HOSTILE
@@ -21,12 +20,10 @@ from equipoise.games.base import Game
 from equipoise.people.ballot import open_ballot
 from equipoise.people.journal import played_matches, votes_of
 from equipoise.people.play_server import open_play_server
-from equipoise.report.watching import Watched
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app
-from equipoise.serve.watch_page import watch_app
 from equipoise.types import Prompt, user
 
 pytestmark = [needs_chromium, pytest.mark.long]
@@ -269,42 +266,3 @@ def test_a_match_is_played_by_keyboard_across_a_restart(browser, sitting_down, t
     [played] = played_matches(run).read()
     own = [turn.move.text for turn in played.match.turns if turn.seat == "assistant"]
     assert own == ["What do you mean?", "So it is."]
-
-
-def test_runs_are_watched_side_by_side_as_they_go_on(browser, serving_app, tmp_path):
-    hostile = {"one": "Yes.", "two": HOSTILE[0] + HOSTILE[3] + "w" * 900}
-    runs = [
-        people_run.write(tmp_path / "first", prompts=2),
-        pool_run.write(tmp_path / "second", generations=2, per_generation=20),
-        people_run.write(tmp_path / "third", prompts=1, answers=hostile),
-    ]
-    limits = Limits.model_validate({})
-    watched = [Watched(folder) for folder in runs]
-    card = "document.querySelectorAll('.run')[{}]"
-    frame = "document.getElementById('report').contentDocument"
-    browser.look()
-    with serving_app(watch_app(watched, limits, "secret"), limits) as url:
-        browser.visit(f"{url}/#secret")
-        browser.until("document.querySelectorAll('.run').length === 3")
-        facts = f"{card.format(0)}.querySelector('.facts').textContent"
-        assert "matches6" in browser.do(facts)
-        assert browser.do("document.querySelectorAll('.curves .line').length") > 0
-        browser.do("document.querySelectorAll('.run summary')[2].click()")
-        assert browser.do("document.title") == "Runs"
-        assert hostile["two"] in browser.do(f"{card.format(2)}.textContent")
-        keep(browser, "watch")
-        with RunDirectory.open(runs[0]) as opened:
-            people_run.add_answers(opened, 7, people_run.ANSWERS)
-            browser.until(f"{facts}.includes('matches9')")
-            assert browser.do(f"{card.format(0)}.textContent.includes('running')")
-        browser.do(f"{card.format(1)}.querySelector('button').click()")
-        browser.until(
-            f"{frame} && {frame}.querySelector('.chart .main-svg') !== null"
-        )  # the report's own scripts run in the frame
-        keep(browser, "watch_report")
-        assert foreign(browser, url) == [] and browser.complaints() == []
-        browser.look(360, 740, dark=True)
-        assert browser.do("document.documentElement.scrollWidth") <= 360
-        browser.do("document.getElementById('shut').click(); scrollTo(0, 0)")
-        keep(browser, "watch_dark_narrow")
-    browser.look()

@@ -61,16 +61,14 @@ def test_a_whole_answer_and_an_error():
 def test_a_stream_of_events_ends_with_its_mark_or_its_error():
     async def whole(reply):
         await reply.event({"a": 1})
-        await reply.event({"b": 2}, "named")
+        await reply.event({"b": 2})
         await reply.done()
 
     status, headers, parts = sent(whole)
     assert status == 200 and headers["content-type"] == "text/event-stream"
     assert headers["cache-control"] == "no-cache" and headers["x-accel-buffering"] == "no"
     texts = [part["body"] for part in parts]
-    assert texts == [
-        *(b'data: {"a":1}\n\n', b'event: named\ndata: {"b":2}\n\n', b"data: [DONE]\n\n", b"")
-    ]
+    assert texts == [*(b'data: {"a":1}\n\n', b'data: {"b":2}\n\n', b"data: [DONE]\n\n", b"")]
     assert [part.get("more_body", False) for part in parts] == [True, True, True, False]
 
     async def broken(reply):

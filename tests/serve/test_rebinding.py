@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import people_run
-import pool_run
 import pytest
 from browser import Browser, needs_chromium
 
@@ -18,12 +17,10 @@ from equipoise.games.base import Game
 from equipoise.people.ballot import open_ballot
 from equipoise.people.journal import played_matches, votes_of
 from equipoise.people.play_server import open_play_server
-from equipoise.report.watching import Watched
 from equipoise.serve.app import create
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app
-from equipoise.serve.watch_page import watch_app
 
 pytestmark = [needs_chromium, pytest.mark.long]
 ELSEWHERE = "elsewhere.test"  # resolves to this machine
@@ -38,7 +35,6 @@ ASK = """(async (url, options) => {
 CALLS = {
     "vote": ("/api/question", "/api/vote"),
     "play": ("/api/begin", "/api/move"),
-    "watch": ("/api/live", "/api/report"),
     "models": ("/v1/models", "/v1/chat/completions", "/tokenize", "/tokenizer_info", "/health"),
 }
 BODY = '{"voter": "eve", "name": "eve", "run": 0, "model": "talker"}'
@@ -82,7 +78,6 @@ def serving_all(serving_app, fake_engine, fake_catalogue, tmp_path):
     @contextmanager
     def serve(token: str | None):
         run = people_run.write(tmp_path / "run")
-        pool = pool_run.write(tmp_path / "pool", generations=1, per_generation=4)
         game = Game.build(
             {"kind": "assistance", "text": "none", "blocks": False, "simulated": True, "turns": 2}
         )
@@ -92,7 +87,6 @@ def serving_all(serving_app, fake_engine, fake_catalogue, tmp_path):
             apps = {
                 "vote": vote_app(ballot, LIMITS, token),
                 "play": play_app(seats, LIMITS, token),
-                "watch": watch_app([Watched(pool)], LIMITS, token),
                 "models": create(fake_catalogue({"talker": fake_engine()}), LIMITS, token),
             }
             urls = {

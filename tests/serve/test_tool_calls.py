@@ -239,32 +239,6 @@ def test_a_penalty_is_that_of_the_players_own_sampler(model_folder):
     assert [move.text for move in free] != [move.text for move in moves]
 
 
-def test_another_servers_calls_and_formats_are_passed_on(openai_server):
-    from equipoise.players.endpoint import Endpoint
-    from equipoise.serve.upstream import UpstreamEngine
-
-    player = Endpoint.model_validate({"base_url": openai_server.url, "model": "tiny"})
-    asked = {
-        "tools": (TOOL,),
-        "tool_choice": "required",
-        "response_format": {"type": "json_object"},
-    }
-    request = EngineRequest((user("a"),), min_p=0.1, presence_penalty=0.5, **asked)
-
-    async def ask() -> None:
-        engine = UpstreamEngine(player)
-        async for _ in engine.generate(request):
-            pass
-        await engine.close()
-
-    asyncio.run(ask())
-    body = openai_server.bodies()[0]
-    assert body["tools"] == [TOOL] and body["tool_choice"] == "required"
-    assert body["response_format"] == {"type": "json_object"}
-    assert (body["min_p"], body["presence_penalty"]) == (0.1, 0.5)
-    assert "repetition_penalty" not in body and "parallel_tool_calls" not in body
-
-
 def asks(**more) -> EngineRequest:
     return EngineRequest((user("?"),), **more)
 

@@ -50,11 +50,7 @@ DONOR = (
     ),
 )
 CONTROL = "resume --trust"
-OPTIONS: Mapping[str, Sequence[str]] = {
-    "export": ["--to", "run/out"],
-    "watch": ["--port", "0"],
-    "vote": ["--port", "0"],
-}
+OPTIONS: Mapping[str, Sequence[str]] = {"export": ["--to", "run/out"], "vote": ["--port", "0"]}
 """Verb -> what it needs beside a run."""
 SONGS: Mapping[str, Sequence[str]] = {
     "executes": ("executed",),
@@ -205,7 +201,7 @@ def _command(
     while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         time.sleep(0.02)
         is_there = log.exists() and "http://127.0.0.1" in log.read_text(errors="replace")
-        waits = is_there and arguments[0] in ("watch", "vote", "serve")
+        waits = is_there and arguments[0] in ("vote", "serve")
         if waits or time.monotonic() - started > PATIENCE or canaries.sang(song):
             _end(child)
             break

@@ -18,9 +18,8 @@ from typing import Any, Literal
 from equipoise.environments.assistance.blocks import BLOCKS, parse
 from equipoise.environments.assistance.payoff_matrix import PayoffMatrix
 from equipoise.environments.assistance.steering import PAYOFF, PAYOFF_END, Steering, SteeringChoice
-from equipoise.errors import ModelError
 from equipoise.serve.detokenizer import StopTexts
-from equipoise.serve.engine import CannotContinue, Engine, EngineRequest, Piece, Refused
+from equipoise.serve.engine import Engine, EngineRequest, Piece, Refused
 from equipoise.types import Message, user
 
 
@@ -94,12 +93,9 @@ class SteeringEngine:
             )
         response = VisibleResponse(request.stop)
         answer = AnswerInProgress(response, request.max_tokens)
-        try:
-            async with aclosing(self._pieces(request, answer)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        except CannotContinue as error:
-            raise ModelError(f"{error}; steer by asking anew: mode: reask") from error
+        async with aclosing(self._pieces(request, answer)) as pieces:
+            async for piece in pieces:
+                yield piece
         yield self._last(answer)
 
     async def count(

@@ -21,26 +21,21 @@ CLIENT_SETTINGS = ("pricing", "by", "question", "mode", "level")
 
 
 class SteeringExtension(Extension):
-    """Steers a server's models as a client wishes, and as `base` where it wishes nothing."""
+    """Steers a server's models as a client asks, and as `base` where it asks for nothing."""
 
     def __init__(self, base: Steering) -> None:
         """Raises DataError for a template that cannot be used."""
         base.check()
         self.base = base
 
-    def wrap(self, engine: Engine, wish: Any = None, *, report: bool = False) -> Engine:
+    def wrap(self, engine: Engine, value: Any = None, *, report: bool = False) -> Engine:
         """`engine`, steered; itself if nothing is steered. Raises Refused."""
-        steering = self._steering(wish)
+        steering = self.base
+        if value is not None:
+            steering = client_steering(value, self.base)
         if steering.mode == "off":
             return engine
         return SteeringEngine(engine, steering, report=report)
-
-    def describe(self, wish: Any = None) -> str:
-        """The pricing's kind, or the mode where nothing is steered. Raises Refused."""
-        return self._steering(wish).name
-
-    def _steering(self, wish: Any) -> Steering:
-        return self.base if wish is None else client_steering(wish, self.base)
 
 
 def extension(option: Any, game: Game | None) -> SteeringExtension:

@@ -24,18 +24,14 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "traces": "equipoise.environments.assistance.assistance_commands:traces",
     }
 }
-# `option` is the help of `-s steering=…`; `wish` and `report` name settings and commands of a
-# conversation (steer, blocks), and `report` the key of a request's object `equipoise` that asks for
-# what is hidden.
+# `option` is the help of `-s steering=…`; `report` is the key of a request's object `equipoise`
+# that asks for what is hidden.
 SERVING: Mapping[str, Mapping[str, str]] = {
     "steering": {
         "extension": "equipoise.environments.assistance.steering_extension:extension",
-        "option": "how answers are steered where nothing is wished: a pricing's name, strip, off, "
-        "a YAML file, or {pricing: subscription, text: assistance}; by default strip for a run of "
-        "the assistant's game, else off",
-        "wish": "steer",
-        "wish_help": "a pricing, strip or off, as /steer takes it",
+        "option": "how answers are steered where a request says nothing: a pricing's name, strip, "
+        "off, a YAML file, or {pricing: subscription, text: assistance}; by default strip for a "
+        "run of the assistant's game, else off",
         "report": "blocks",
-        "report_help": "show the hidden blocks after each answer",
     }
 }

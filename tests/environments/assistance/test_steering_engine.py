@@ -14,9 +14,8 @@ from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_m
 from equipoise.environments.assistance.steering import Steering
 from equipoise.environments.assistance.steering_engine import SteeringEngine
 from equipoise.environments.assistance.steering_extension import client_steering
-from equipoise.errors import ModelError
 from equipoise.serve.detokenizer import StopTexts
-from equipoise.serve.engine import CannotContinue, EngineRequest, Piece, Refused
+from equipoise.serve.engine import EngineRequest, Piece, Refused
 from equipoise.types import Message, user
 
 # Without steering the largest sum and product is DQ_DA's; a subscription makes long answers dear
@@ -380,16 +379,6 @@ def test_a_clients_wish_names_a_pricing_or_settings_of_one():
     assert (
         client_steering("per_token", stripped).mode == "prefix"
     )  # who names a pricing wants to be steered
-
-
-def test_a_model_that_cannot_continue_is_to_be_asked_anew():
-    def says(request: EngineRequest) -> str:
-        if request.prefix:
-            raise CannotContinue("the server cannot continue an answer")
-        return model(request)
-
-    with pytest.raises(ModelError, match="mode: reask"):
-        answered(Scripted(says), steering(pricing=COSTS, by="sum"))
 
 
 @pytest.mark.parametrize(
