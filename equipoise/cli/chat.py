@@ -119,7 +119,7 @@ class Terminal:
                 self.answer(line)
 
     def lines(self) -> Iterator[str]:
-        """What is typed or piped in, line by line."""
+        """The lines that are typed or piped in."""
         if not self._live:
             yield from (line.strip() for line in sys.stdin)
             return

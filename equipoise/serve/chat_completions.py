@@ -142,7 +142,7 @@ class ChatRequest(SamplingRequest):
 
     @property
     def extension_requests(self) -> dict[str, ExtensionRequest]:
-        """What the client asks of each extension, by field."""
+        """The client's request of each extension, by field."""
         requests: dict[str, ExtensionRequest] = {}
         for field, offer in extension_offers().items():
             report = bool(getattr(self.equipoise, offer.report, None))

@@ -218,7 +218,7 @@ class ExtensionOffer:
 
 @dataclass(frozen=True)
 class ExtensionRequest:
-    """What a client asks of an extension: the field's value or None, and hidden parts or not."""
+    """A client's request of an extension: the field's value or None, and hidden parts or not."""
 
     value: Any = None
     report: bool = False

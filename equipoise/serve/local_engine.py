@@ -125,7 +125,7 @@ class LocalEngine:
             await asyncio.to_thread(self._thread.close)
 
     async def _call_form(self, request: EngineRequest) -> CallForm | None:
-        """How the model writes calls, where the chat has any. Raises Refused."""
+        """The form in which the model writes calls, where the chat has any. Raises Refused."""
         if not request.tools and not any(isinstance(m, ToolMessage) for m in request.messages):
             return None
         key = ("form of calls", id(self._encoding))
