@@ -24,7 +24,7 @@ SEPARATORS = " \t\r\n;,"
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """A model's way to write a call: JSON within `opening` and `closing`, its arguments under `key`."""
+    """The form of a call: JSON within `opening` and `closing`, its arguments under `key`."""
 
     opening: str
     closing: str
