@@ -22,6 +22,11 @@ os.environ.setdefault(
 # What a user agreed to is remembered in their home; not what tests agree to.
 STATE = tempfile.TemporaryDirectory(prefix="equipoise-tests.")
 os.environ["XDG_STATE_HOME"] = STATE.name
+# The codes of judges' questions come from the user's secret; recorded questions are compared.
+SECRET = Path(STATE.name, "equipoise", "secret")
+SECRET.parent.mkdir(mode=0o700)
+SECRET.write_bytes(bytes(range(32)))
+SECRET.chmod(0o600)
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
 # Compiled modules are kept: otherwise each worker, and each command that a test starts, would
 # compile the package and rewrite all assertions anew.

@@ -177,7 +177,7 @@ class GradingByModels:
             reader = self._word_reader(question)
             if reader is None:
                 replies = next(moves)
-                readings = list(map(self._reading, rows, replies))
+                readings = list(map(self._reading, rows, question[1], replies))
                 texts = [move.text for move in replies]
             else:
                 words = list(map(str, self.next_token))
@@ -202,10 +202,10 @@ class GradingByModels:
         actor = self.context.actor(grader)
         return actor if isinstance(actor, WordReader) else None
 
-    def _reading(self, row: tuple[AnswerToGrade, int], move: Move) -> Reading:
-        answer, seed = row
-        code = self.question.code(seed)
-        if code or move.text.strip() != self.question.quoted_text(answer.text, seed).strip():
+    def _reading(self, row: tuple[AnswerToGrade, int], view: View, move: Move) -> Reading:
+        answer, _ = row
+        code = self.question.code(view)
+        if code or move.text.strip() != self.question.quoted_text(answer.text, view).strip():
             return read_move(move, self.read, code)
         # A number that is the answer's, or the judge's: nobody can tell.
         repeated = Unread("the reply repeats the answer")

@@ -315,8 +315,8 @@ class ComparingByModel(Comparing, QuestionSettings):
         views = [self.question.view(self.quotes(each), each.seed, tokens) for each in questions]
         moves = self.judge_context.ask(self.model, views, [each.seed for each in questions])
         return [
-            read_move(move, read_better, self.question.code(each.seed))
-            for move, each in zip(moves, questions, strict=True)
+            read_move(move, read_better, self.question.code(view))
+            for move, view in zip(moves, views, strict=True)
         ]
 
 

@@ -263,10 +263,9 @@ class MetaRewarding(Peers):
             questions.append((peer, views, [battles[place].seed for place in places]))
         readings: dict[int, Reading] = {}
         moves_of = context.ask_together(questions)
-        for places, moves in zip(by_peer.values(), moves_of, strict=True):
-            for place, move in zip(places, moves, strict=True):
-                code = self.meta_question.code(battles[place].seed)
-                readings[place] = read_move(move, _read_winner, code)
+        for places, (_, views, _), moves in zip(by_peer.values(), questions, moves_of, strict=True):
+            for place, view, move in zip(places, views, moves, strict=True):
+                readings[place] = read_move(move, _read_winner, self.meta_question.code(view))
         return (readings[place] for place in range(len(battles)))
 
     def _view(self, battle: Battle, control_tokens: Sequence[str]) -> View:

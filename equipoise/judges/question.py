@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from equipoise.component import Component, Settings
-from equipoise.judges.quoting import block, code_of, harmless
+from equipoise.judges.quoting import CODE_DIGITS, block, code_of, code_shown, harmless, verdict_code
 from equipoise.judges.read_verdict import Abstained, Unread
 from equipoise.players.base import Actor, Tokenizing
 from equipoise.system.effects import TemplateText, Text
@@ -120,30 +121,48 @@ class Question:
 
     def view(self, quotes: Quotes, seed: int, control_tokens: Sequence[str] = ()) -> View:
         """The question with these quotes, whose `control_tokens` are broken up."""
-        code = code_of(seed)
+        blocks_of: dict[str, list[Block]] = {}
+        for placeholder, quoted in quotes.items():
+            several = quoted if isinstance(quoted, list) else [quoted]
+            # An empty answer is shown as one; a reference that nobody gave is left out.
+            blocks_of[placeholder] = [
+                (label, text) for label, text in several if text or placeholder != "reference"
+            ]
+        code = self._new_code(blocks_of, seed)
         broken = (*self.control_tokens, *control_tokens)
-        blocks = {
-            placeholder: "\n".join(
-                block(label, text, code, self.longest, broken)
-                for label, text in (quoted if isinstance(quoted, list) else [quoted])
-                if text or placeholder != "reference"
-            )
-            for placeholder, quoted in quotes.items()
-        }
-        fields = {"reference": "", "code": code, **self.constants, **blocks}
+        fields = {"reference": "", "code": code, **self.constants}
+        for placeholder, blocks in blocks_of.items():
+            shown = [block(label, text, code, self.longest, broken) for label, text in blocks]
+            fields[placeholder] = "\n".join(shown)
         asks_for_json = f'"{self.verdict}"' in self.template.source
         return View(
             (user(self.template.render(**fields)),),
             schema=self._schema() if asks_for_json else None,
         )
 
-    def quoted_text(self, text: str, seed: int) -> str:
-        """A quoted text as the question with this seed shows it."""
-        return harmless(text, code_of(seed), self.longest, self.control_tokens)
+    def _new_code(self, blocks_of: Mapping[str, Sequence[Block]], seed: int) -> str:
+        if not self.asks_for_code:
+            return code_of(seed)
+        texts: list[str] = []
+        for placeholder, blocks in blocks_of.items():
+            texts.append(placeholder)
+            texts += chain.from_iterable(blocks)
+        return verdict_code(seed, texts)
 
-    def code(self, seed: int) -> str:
-        """The code that the verdict must carry; "" where the template asks for none."""
-        return code_of(seed) if self.asks_for_code else ""
+    def quoted_text(self, text: str, view: View) -> str:
+        """A quoted text as this question shows it."""
+        code = code_shown(view.messages[0].content)
+        return harmless(text, code, self.longest, self.control_tokens)
+
+    def code(self, view: View) -> str:
+        """The code that the verdict on this question must carry; "" where it asks for none.
+
+        It is read from the question itself, so a recorded reply is read alike by everybody.
+        """
+        if not self.asks_for_code:
+            return ""
+        shown = code_shown(view.messages[0].content) if view.messages else ""
+        return shown or secrets.token_hex(CODE_DIGITS // 2)  # which no reply has
 
     @property
     def asks_for_code(self) -> bool:

@@ -4,18 +4,25 @@
     the text, without invisible characters, control tokens or the code, of bounded length
     <<end of answer 3f9a12bc07>>
 
-The code is a hash of the question's seed. The author of the text has never seen it, and if it
-occurs in the text by chance it is broken up, so the block ends where this file ends it. Control
-tokens of the known chat formats (and those that the settings name) are broken up too: a tokenizer
-that understands them in plain text finds none.
+The code of a question whose verdict must carry it (`verdict_code`) comes from the user's secret and
+from all the texts that the question quotes, so nobody who wrote one of them can know it, whatever
+else they know of the run. Where no verdict carries a code (`code_of`), it follows from the
+question's seed, so that everybody's judge reads the same. In a text that holds the code it is
+broken up, so the block ends where this file ends it. Control tokens of the known chat formats (and
+those that the settings name) are broken up too: a tokenizer that understands them in plain text
+finds none.
 """
 
+import hashlib
+import hmac
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
 from equipoise import seeds
+from equipoise.system.user_secret import user_key
 from equipoise.types import Message
 
 # One pattern for the families: pipes in brackets (ChatML, Llama 3, Phi, GLM, DeepSeek, gpt-oss),
@@ -46,9 +53,31 @@ SELECTORS = (range(0xFE00, 0xFE10), range(0xE0000, 0xE1000))
 FOLDED = set("<>|[]{}/_\\#`\"'")  # the punctuation of control tokens and of verdicts
 
 
+CODE_DIGITS = 10  # hexadecimal
+KEY = "the codes of judges' questions"
+MARK = re.compile(rf"<<[^<>\n]* ([0-9a-f]{{{CODE_DIGITS}}})>>")
+
+
 def code_of(seed: int) -> str:
-    """The code of the question with this seed: ten hexadecimal digits."""
-    return f"{seeds.child(seed, 'code'):016x}"[-10:]
+    """The code of marks that no verdict repeats, of the question's seed alone."""
+    return f"{seeds.child(seed, 'code'):016x}"[-CODE_DIGITS:]
+
+
+def verdict_code(seed: int, texts: Sequence[str]) -> str:
+    """The code that the verdict on these texts must carry.
+
+    The beginning of HMAC-SHA256 of seed and texts under this user's key: the same again on this
+    machine, and unknown to whoever has the run's recipe, seeds and records of other questions.
+    """
+    content = json.dumps([seed, *texts])
+    digest = hmac.new(user_key(KEY), content.encode(), hashlib.sha256).hexdigest()
+    return digest[:CODE_DIGITS]
+
+
+def code_shown(question: str) -> str:
+    """The code of a question's marks, "" for none: that of the first, which no text precedes."""
+    mark = MARK.search(question)
+    return mark[1] if mark else ""
 
 
 def block(

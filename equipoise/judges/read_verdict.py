@@ -1,20 +1,22 @@
 """Verdicts in a judge's reply: the last one counts, and only a clear one.
 
-A reply may hold its verdict as a JSON object (fenced or bare, in single or double quotes, among
-other words), as `Score: 7/10`, as `[[7]]`, or be nothing but the verdict. Where the question gave a
-code, only a verdict that carries it counts: an object with a field that equals the code, or a line
-`CODE: 7`. The judged text does not know the code, so nothing that the judge quotes from it can be
-taken for the verdict.
+A reply may hold its verdict as a JSON object (fenced or bare, among other words), as
+`Score: 7/10`, as `[[7]]`, or be nothing but the verdict. Where the question gave a code, only a
+verdict that carries it counts: an object with a field that equals the code (also in single quotes,
+or without any around its keys), a grade right before the code in what is no whole object, or a line
+`CODE: 7`. The judged text does not know the code,
+so nothing that the judge quotes from it can be taken for the verdict.
+
+Nothing is decoded: what stands in the reply counts as it stands there, digit by digit, and an
+escaped character is never another. So a text that holds the code in some other spelling holds none.
 
 A long reply is read at its end: the last verdict counts, and what takes more room than LONGEST is
 none. Reading takes time in proportion to the reply's length.
 """
 
-import ast
 import json
 import math
 import re
-import warnings
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -56,8 +58,14 @@ class JsonObject(list[tuple[str, Any]]):
     """The (key, value) pairs of a JSON object, repeated keys included."""
 
 
-OPENING = re.compile(r"\{\s*[\"}]")  # of an object in JSON
+STRICT = re.compile(r"\{\s*[\"}]")  # the beginning of an object in JSON
+LOOSE_PAIR = re.compile(
+    r"\s*(?P<key>\"[^\"]{0,40}\"|'[^']{0,40}'|\w{1,40})\s*:"
+    r"\s*(?P<value>\"[^\"]*\"|'[^']*'|[-+−\w./]{1,100})\s*(?P<end>,\s*\}|[,}])"
+)
 DECODER = json.JSONDecoder(strict=False, object_pairs_hook=JsonObject)
+ESCAPE = re.compile(r"\\.?", re.DOTALL)
+STAND_IN = "\ufffd"  # for each character of an escape; in no code and no verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +192,15 @@ def _objects(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]
     """
     objects = {}
     work = WORK
-    for brace in reversed(list(re.finditer(r"\{", text))):
-        start = brace.start()
-        tree, end = _json(text, start) if OPENING.match(text, start) else (None, start)
+    # An escape keeps its length and ends no string, and is nothing that could be decoded.
+    literal = ESCAPE.sub(lambda escape: STAND_IN * len(escape[0]), text)
+    for opening in reversed(list(re.finditer(r"\{", literal))):
+        start = opening.start()
+        tree, end = _json(literal, start) if STRICT.match(literal, start) else (None, start)
+        if tree is None:
+            work -= end - start
+            tree, end = _loose_object(literal, start)
         work -= end - start
-        literal = _python_literal(text, start) if tree is None else None
-        if literal is not None:
-            tree, end = literal
         values: list[Any] = []
         for pairs in _all_objects(tree):
             values += _verdict_values(pairs, form)
@@ -222,24 +232,18 @@ def _json(text: str, start: int) -> tuple[JsonObject | None, int]:
         return None, len(text)
 
 
-def _python_literal(text: str, start: int) -> tuple[Any, int] | None:
-    """An object without inner ones in Python's spelling, such as {'score': 7}."""
-    match = re.compile(r"\{[^{}]*\}").match(text, start)
-    if match is None:
-        return None
-    try:
-        with warnings.catch_warnings(action="ignore"):  # the reply's own odd escapes
-            tree = ast.parse(match.group(), mode="eval").body
-        if not isinstance(tree, ast.Dict):
-            return None
-        pairs = [
-            (str(ast.literal_eval(key)), ast.literal_eval(value))
-            for key, value in zip(tree.keys, tree.values, strict=True)
-            if key
-        ]
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return None
-    return JsonObject(pairs), match.end()
+def _loose_object(text: str, start: int) -> tuple[JsonObject | None, int]:
+    """An object without inner ones in looser spelling, such as {'score': 7, code: "…",}, and where
+    reading ended. Its texts are those between their quotes, as they stand.
+    """
+    pairs = JsonObject()
+    end = start + 1
+    while match := LOOSE_PAIR.match(text, end):
+        pairs.append((match["key"].strip("\"'"), match["value"].strip("\"'")))
+        end = match.end()
+        if match["end"] != ",":
+            return pairs, end
+    return None, end
 
 
 def _all_objects(tree: Any) -> Iterator[JsonObject]:
@@ -266,7 +270,7 @@ def _verdict_values(pairs: JsonObject, form: VerdictForm[V]) -> list[Any]:
 
 
 def _is_code(value: Any, code: str) -> bool:
-    return isinstance(value, str) and value.strip().casefold() == code
+    return isinstance(value, str) and value.strip() == code
 
 
 # -- plain text
@@ -293,12 +297,13 @@ def _find_with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
     """A line `CODE: 7` or `Score CODE: 7`, or a faulty object's end `…, "code": "CODE"`."""
     verdict = rf"(?P<verdict>{form.pattern})"
     names = "|".join(form.keys)
+    code = rf"(?-i:{form.code})"
     marks, quote = MARKS_IN_LINE, r"[\"']"
     patterns = [
-        rf"^{marks}(?:(?:{names})[:]?{marks})?{form.code}{marks}[:=]"
+        rf"^{marks}(?:(?:{names})[:]?{marks})?{code}{marks}[:=]"
         rf"{marks}{verdict}{marks}\.?{marks}$",
         rf"{quote}(?:{names}){quote}\s*:\s*{quote}?{verdict}{quote}?\s*,"
-        rf"\s*{quote}\w+{quote}\s*:\s*{quote}{form.code}{quote}",
+        rf"\s*{quote}\w{{1,40}}{quote}\s*:\s*{quote}{code}{quote}",
     ]
     return _matches(text, patterns, form, re.IGNORECASE | re.MULTILINE)
 

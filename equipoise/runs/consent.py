@@ -2,17 +2,14 @@
 that it sends to, files that it reads. A run that has any and was not begun here by this user is
 played only with consent.
 
-Who began a run: the ledger keeps a signature of its configuration's effects, of the folder the
-run was begun in and of a secret in this user's home
-(`$XDG_STATE_HOME/equipoise/secret`). A run from elsewhere has no such signature, and one that was
-changed on the way has another.
+Who began a run: the ledger keeps a signature of its configuration's effects and of the folder the
+run was begun in, made with this user's secret (`system.user_secret`). A run from elsewhere has no
+such signature, and one that was changed on the way has another.
 """
 
 import hashlib
 import hmac
 import json
-import os
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.system.effects import Effects, effects_of
 from equipoise.system.user_parts import file_hash, fingerprint, is_users, only_reading
+from equipoise.system.user_secret import recorded_secret, user_secret
 
 SIGNATURE = "begun_by"  # under which the ledger keeps the signature
 PARTS = "users_parts"  # and under which what reading needs to know of a user's parts
@@ -43,7 +41,7 @@ def recipe_effects(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overri
 def sign(ledger: Ledger, effects: Effects) -> tuple[str, ...]:
     """Record this user's agreement in the ledger; a note where that cannot be remembered."""
     try:
-        secret = _secret()
+        secret = user_secret()
     except OSError as error:
         if not effects:
             return ()
@@ -62,10 +60,10 @@ def has_consent(ledger: Ledger, effects: Effects) -> bool:
 
 def is_own(ledger: Ledger, effects: Effects) -> bool:
     """True if the run's signature is this user's."""
-    place = _place()
-    if not place.is_file():
+    secret = recorded_secret()
+    if secret is None:
         return False
-    expected = _signature(ledger, effects, place.read_bytes())
+    expected = _signature(ledger, effects, secret)
     return hmac.compare_digest(ledger.meta(SIGNATURE), expected)
 
 
@@ -100,21 +98,6 @@ def question(ledger: Ledger, effects: Effects) -> str:
 def _signature(ledger: Ledger, effects: Effects, secret: bytes) -> str:
     text = json.dumps([ledger.meta("directory"), effects.signed()])
     return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
-
-
-def _place() -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "equipoise" / "secret"
-
-
-def _secret() -> bytes:
-    """This user's secret, made when it is first needed."""
-    place = _place()
-    if not place.is_file():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.touch(mode=0o600)
-        place.write_bytes(secrets.token_bytes(32))
-    return place.read_bytes()
 
 
 # -- what is recorded of a user's parts

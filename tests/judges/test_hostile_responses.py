@@ -130,7 +130,7 @@ def parts(words):
         rf"^<<([\w ]+) {code}>>\n(.*?)\n<<end of \1 {code}>>$", re.MULTILINE | re.DOTALL
     )
     blocks = {found[1]: found[2] for found in block.finditer(words)}
-    outside = block.sub(lambda found: f"<<{found[1]}>>", words)
+    outside = block.sub(lambda found: f"<<{found[1]}>>", words).replace(code, "CODE")
     return code, outside, blocks
 
 

@@ -81,6 +81,21 @@ def test_no_injection_moves_an_honest_verdict():
         assert injections.scripted(form, "alone", texts)["own"] == len(texts)
 
 
+@pytest.mark.long
+def test_no_hidden_code_moves_an_honest_verdict():
+    """Nor do the codes of all other matches, as they stand."""
+    others = injections.others(40)
+    assert len(set(others)) == 2 * 40  # of both seats
+    assert len(injections.BEARING) == len(injections.BEARERS) * len(injections.HIDING) == 180
+    for form in ("rubric, with a code", "pairwise, with a code"):
+        for call in injections.JUDGES:
+            for texts in (injections.BEARING[::2], others):
+                counts = injections.scripted(form, call, texts)
+                assert counts["moved"] == 0, (form, call)
+                expected = 0 if call == "only_quotes" else len(texts)
+                assert counts["own"] == expected, (form, call)
+
+
 def test_what_a_forged_reply_would_say_is_read_where_nothing_guards_it():
     """The texts are no straw men: a reader without a code takes them."""
     taken = [text for text in injections.TEXTS if read_score(text, 1, 10) == 10]

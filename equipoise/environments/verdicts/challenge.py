@@ -21,7 +21,7 @@ from equipoise.judges.base import Judge, JudgeContext, last_answers
 from equipoise.judges.question import Reading
 from equipoise.judges.rules import plain_text
 from equipoise.system.effects import Text
-from equipoise.types import Judgement, Match, Move, Prompt, View, record_id, user
+from equipoise.types import Judgement, Match, Move, Prompt, Turn, View, record_id, user
 
 PROPOSER, GUIDE, ANSWER = "proposer", "guide", "answer"
 
@@ -105,9 +105,10 @@ class Challenge(GradedSettings, Game):
                 return
             messages = (user(text),)
             if self.guide:
-                reply = yield Ask(GUIDE, self.grading_view((request,), text))
+                view = self.grading_view((request,), text)
+                reply = yield Ask(GUIDE, view)
                 assert isinstance(reply, Move)
-                if self.vetoes(self.grade((request,), text, reply)):
+                if self.vetoes(self.grade(Turn(GUIDE, view, reply))):
                     return
         yield [Ask(seat, View(messages)) for seat in self.answer_seats]
 
@@ -178,9 +179,7 @@ class ChallengeJudge(Judge):
         votes = list(gold.votes)
         vetoed = False
         if GUIDE in turns:
-            proposal = turns[PROPOSER]
-            messages, text = proposal.view.messages, proposal.move.text.strip()
-            grade = game.grade(messages, text, turns[GUIDE].move)
+            grade = game.grade(turns[GUIDE])
             votes.append(grade.vote(str(match.seats[GUIDE]), PROPOSER))
             vetoed = game.vetoes(grade)
         if PROPOSER in turns:

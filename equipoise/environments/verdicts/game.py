@@ -28,9 +28,10 @@ PACKAGE = "equipoise.environments.verdicts"
 class Judged(QuestionSettings, Game):
     """The inner `game`, then a verdict on it from `judges` seats, players like all others.
 
-    They are shown what the judge `transcript` shows, under a code made of all that was said. The
-    first judge sees the two seats in an order drawn by what was said, the second in the other, and
-    so on. The role of a judge's seat is `judge`.
+    They are shown what the judge `transcript` shows, under a code of the user's secret and of all
+    that was said; a verdict is read by the code of the recorded question. The first judge sees the
+    two seats in an order drawn by what was said, the second in the other, and so on. The role of a
+    judge's seat is `judge`.
     """
 
     part: ClassVar = "game"
@@ -137,15 +138,15 @@ class Judged(QuestionSettings, Game):
 
         `turns` are the inner game's, `judged` is the judge's.
         """
-        pair, seed = self._order(prompt, turns, judged.seat)
-        reading = read_move(judged.move, read_better, self.question.code(seed))
+        pair, _ = self._order(prompt, turns, judged.seat)
+        reading = read_move(judged.move, read_better, self.question.code(judged.view))
         # Tokens and cost are the move's, counted in play.
         return pair, Reading(reading.value, reading.reason)
 
     def _order(
         self, prompt: Prompt, turns: Sequence[Turn], seat: str
     ) -> tuple[tuple[str, str], int]:
-        """(the seats that this judge knows as A and B, the seed of its question's code)."""
+        """(the seats that this judge knows as A and B, the seed of its question)."""
         seed = seeds.child(0, "verdict", prompt.id, *(turn.move.text for turn in turns))
         first, second = self.compared
         swapped = (seed + self.judge_seats.index(seat)) % 2

@@ -19,7 +19,7 @@ from equipoise.judges.question import Question, QuestionSettings, Reading, read_
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_score
 from equipoise.system.effects import TemplateText, Text
-from equipoise.types import Judgement, Match, Message, Move, Prompt, View, Vote, user
+from equipoise.types import Judgement, Match, Message, Prompt, Turn, View, Vote, user
 
 Role = Literal["helpful", "sneaky"]
 VERIFIER = "verifier"
@@ -61,21 +61,17 @@ class GradedSettings(QuestionSettings):
     def grading_view(self, messages: Sequence[Message], text: str) -> View:
         """The question how good a text is as an answer to these messages."""
         quotes = {"question": ("request", transcript(messages)), "answer": ("answer", text)}
-        return self.question.view(quotes, _seed(messages, text))
+        return self.question.view(quotes, seeds.child(0, "grade", transcript(messages), text))
 
-    def grade(self, messages: Sequence[Message], text: str, reply: Move) -> Reading:
-        """The grade that a grader gave to this text, in [0, 1], or why none."""
+    def grade(self, graded: Turn) -> Reading:
+        """The grade that a grader gave in its turn, in [0, 1], or why none."""
 
         def read(text: str, code: str) -> float | Unread:
             return read_score(text, self.low, self.high, code, alone=not code)
 
-        reading = read_move(reply, read, self.question.code(_seed(messages, text)))
+        reading = read_move(graded.move, read, self.question.code(graded.view))
         value = None if reading.value is None else self.share_of(reading.value)
         return Reading(value, reading.reason)  # tokens and cost are the move's, counted in play
-
-
-def _seed(messages: Sequence[Message], text: str) -> int:
-    return seeds.child(0, "grade", transcript(messages), text)
 
 
 class ProverVerifier(GradedSettings, Game):
@@ -197,8 +193,8 @@ class ProverVerifierJudge(Judge):
         for prover, verifier in game.verifier_of.items():
             if verifier not in turns:
                 continue
-            solution, reply = turns[prover].move.text, turns[verifier].move
-            grade = game.grade(prompt.messages, solution, reply)
+            reply = turns[verifier].move
+            grade = game.grade(turns[verifier])
             votes.append(grade.vote(str(match.seats[verifier]), prover))
             v, g = grade.value, right.get(prover)
             if g is not None and not 0 <= g <= 1:
