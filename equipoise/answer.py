@@ -1,6 +1,7 @@
 """The answer in a move: what it says to its reader, without thoughts and channels.
 
     answer_of(move).text          what judges, sets, measures and other players read
+    public_match(match)           a match as its judges and the other seats see it
     normalised(text)              the same text whatever its width, signs, spaces and quotes
 
 A thought is parted by the marks of the player's own template, where the move records them, and by
@@ -17,10 +18,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 
-from equipoise.types import Marks, Move
+import msgspec
+
+from equipoise.types import Marks, Match, Move
 
 UNFINISHED = "it thought to the end of its tokens: raise max_new_tokens, or set thinking_tokens"
 """The reason why a move without an end of its thoughts has no score."""
+
+PARTED = Marks("", "")
+"""The marks of a move whose thoughts have been parted: its text has none."""
 
 TAGS = ("think", "thinking", "thought", "thoughts", "reasoning", "seed:think", "longcat_think")
 KNOWN = (
@@ -94,8 +100,39 @@ def answer_of(move: Move) -> Answer:
     )
 
 
+def public_move(move: Move) -> Move:
+    """The move as others see it: its text is the answer, and its thoughts stand apart.
+
+    One that thought to the end of its tokens has failed, for it says nothing.
+    """
+    if move.finish == "error":
+        return move
+    answer = answer_of(move)
+    if answer == Answer(move.text):
+        return move
+    public = msgspec.structs.replace(
+        move, text=answer.text, thoughts="\n\n".join(answer.thoughts), marks=PARTED
+    )
+    if answer.unfinished:
+        return msgspec.structs.replace(public, finish="error", error=UNFINISHED)
+    return public
+
+
+def public_match(match: Match) -> Match:
+    """The match with every move as others see it; the same object where nobody thought."""
+    turns = []
+    for turn in match.turns:
+        move = public_move(turn.move)
+        turns.append(turn if move is turn.move else msgspec.structs.replace(turn, move=move))
+    if all(turn is own for turn, own in zip(turns, match.turns, strict=True)):
+        return match
+    return msgspec.structs.replace(match, turns=tuple(turns))
+
+
 def parse_answer(text: str, marks: Marks | None = None) -> Answer:
     """The answer in a text; `marks` are those of the player's template, None: the known ones."""
+    if marks == PARTED:
+        return Answer(text)
     if "<|channel|>" in text and (marks is None or "<|channel|>" in marks.opening):
         channels = _by_channels(text)
         if channels is not None:

@@ -134,11 +134,19 @@
     return make("div", "part", make("div", "role", ...marked(item.name, needle)), ...(head ? [table] : words(item.text, item.more, needle)));
   }
 
+  // A player's thoughts before its answer, closed until they are asked for or hold what is searched.
+  function thoughts(item, needle) {
+    const block = make("details", "thoughts", make("summary", "", `thoughts (${whole(item.text.length + item.more)} characters)`), ...words(item.text, item.more, needle));
+    block.open = Boolean(needle) && item.text.toLowerCase().includes(needle);
+    return block;
+  }
+
   function answer(row, best, needle) {
     const score = row.score === null ? make("span", "score none", "not judged") : make("span", "score", plain(row.score));
     return make(
       "div", row.score !== null && row.score === best ? "answer best" : "answer",
       make("h4", "", make("span", "", row.player), score),
+      row.thoughts ? thoughts(row.thoughts, needle) : "",
       ...(row.parts ? row.parts.map((item) => part(item, needle)) : words(row.text, row.more, needle)),
       row.note ? make("p", "verdict", ...marked(row.note, needle)) : "",
     );
@@ -166,7 +174,7 @@
   // Everything that can be searched, made at the first search.
   function haystack(row) {
     row.text ??= [row.id, row.reason, ...row.prompt.map((message) => message.text),
-      ...row.answers.flatMap((item) => [item.player, item.text, item.note, ...(item.parts ?? []).flatMap((p) => [p.name, p.text])])].join("\n").toLowerCase();
+      ...row.answers.flatMap((item) => [item.player, item.text, item.note, item.thoughts?.text ?? "", ...(item.parts ?? []).flatMap((p) => [p.name, p.text])])].join("\n").toLowerCase();
     return row.text;
   }
 

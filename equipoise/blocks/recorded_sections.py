@@ -79,12 +79,15 @@ def card_row(card: MatchCard) -> dict[str, Any]:
 
 
 def _answer(answer: CardAnswer) -> dict[str, Any]:
-    return {
+    row = {
         "player": clean(answer.player),
         "score": finite_or_none(answer.score),
         "note": clean(answer.note),
         **_content(answer),
     }
+    if answer.thoughts:
+        row["thoughts"] = _clip(answer.thoughts)
+    return row
 
 
 def _content(answer: CardAnswer) -> dict[str, Any]:
@@ -123,7 +126,7 @@ class CardAnswer:
     """One answer of a match: who gave it, its text, its score (None: unjudged) and what the judge
     noted.
 
-    `parts` are shown in place of the text.
+    `parts` are shown in place of the text, `thoughts` folded above it.
     """
 
     player: str
@@ -131,6 +134,7 @@ class CardAnswer:
     score: float | None = None
     note: str = ""
     parts: tuple[CardPart, ...] = ()
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from equipoise.answer import public_move
 from equipoise.system.command_options import (
     Host,
     Json,
@@ -171,7 +172,8 @@ def _print_result(played: PlayedMatch, json: bool) -> None:
     say("the match is over:")
     for turn in match.turns:
         player = match.seats[turn.seat]
-        text = clean(turn.move.text or turn.move.error)
+        move = public_move(turn.move)
+        text = clean(move.text or move.error)
         say(f"{turn.seat} ({player}): {text}")
     for seat, values in (scores or {}).items():
         listed = ", ".join(f"{name} {value:g}" for name, value in values.items())

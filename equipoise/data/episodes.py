@@ -6,6 +6,7 @@ from math import isfinite
 from numbers import Real
 from typing import NamedTuple
 
+from equipoise.answer import answer_of
 from equipoise.data.normalising import Normalising
 from equipoise.data.pairs import check_utility
 from equipoise.data.shaping import Term
@@ -114,15 +115,17 @@ def _shaped(
     for term in terms:
         rows = [n for n, move in enumerate(made) if game.role(move.turn.seat) == term.role]
         moves = [made[row] for row in rows]
-        values = _values(term, moves, prompts)
+        values = _values(term, moves, prompts, game.raw_moves)
         for row, value in zip(rows, values, strict=True):
             shaped[row][term.name] = shaped[row].get(term.name, 0.0) + value
     return shaped
 
 
-def _values(term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt]) -> list[float]:
+def _values(
+    term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt], raw_moves: bool
+) -> list[float]:
     """The term's addition to each move. Raises EquipoiseError unless it is a finite number each."""
-    texts = [move.turn.move.text for move in moves]
+    texts = [move.turn.move.text if raw_moves else answer_of(move.turn.move).text for move in moves]
     chats = [prompts[move.match.prompt].messages for move in moves]
     seeds = [messages[-1].content if messages else "" for messages in chats]
     values = term.values(texts, seeds)

@@ -22,6 +22,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from equipoise.answer import parse_answer
 from equipoise.component import Component, nearest
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
@@ -271,7 +272,7 @@ class MetaRewarding(Ranked):
         best, worst = max(a.score for a, _ in choices), min(b.score for _, b in choices)
         slack = self.tier * (best - worst)
         far = [(a, b) for a, b in choices if a.score >= best - slack and b.score <= worst + slack]
-        return sorted(far, key=lambda choice: (len(choice[0].text), -len(choice[1].text)))[:1]
+        return sorted(far, key=_lengths)[:1]
 
     def make(
         self,
@@ -365,6 +366,12 @@ def _choices(answers: Ranking, compared: Compared) -> list[Choice]:
 
 def _seat_pairs(first: RankedAnswer, second: RankedAnswer) -> Iterator[frozenset[str]]:
     return map(frozenset, product(first.seats, second.seats))
+
+
+def _lengths(choice: Choice) -> tuple[int, int]:
+    """The lengths of both answers without their thoughts, the shortest chosen one first."""
+    better, worse = (parse_answer(answer.text).text for answer in choice)
+    return len(better), -len(worse)
 
 
 def _gap(choice: Choice) -> float:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
+from equipoise.answer import answer_of
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
 from equipoise.evaluation.last_test import Criterion, SelectionRecord
@@ -250,6 +251,12 @@ class HeldOut(Evaluation):
 def mean_of_answers(
     answers: Mapping[str, Sequence[Turn]], value: Callable[[str], float]
 ) -> Estimate:
-    """The mean `value` of the texts (prompt id -> answers), prompts counting as clusters."""
-    values = {prompt: [value(t.move.text) for t in turns] for prompt, turns in answers.items()}
+    """The mean `value` of the texts (prompt id -> answers), prompts counting as clusters.
+
+    Thoughts are no part of the texts, and one that never ended counts nowhere.
+    """
+    values: dict[str, list[float]] = {}
+    for prompt, turns in answers.items():
+        of_prompt = [answer_of(turn.move) for turn in turns]
+        values[prompt] = [value(answer.text) for answer in of_prompt if not answer.unfinished]
     return Estimate.of(mean_score(values))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from equipoise.answer import answer_of
 from equipoise.evaluation.judge_opinions import (
     Opinion,
     Reading,
@@ -247,7 +248,7 @@ def length_bias(opinions: Sequence[Opinion]) -> LengthBias | None:
 
 def _characters(opinion: Opinion, seat: str) -> int:
     """The length of the seat's last answer, 0 where it was judged without one."""
-    texts = {turn.seat: turn.move.text for turn in opinion.match.turns}
+    texts = {turn.seat: answer_of(turn.move).text for turn in opinion.match.turns}
     return len(texts.get(seat, ""))
 
 

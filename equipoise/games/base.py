@@ -55,6 +55,13 @@ class Game(Component):
         """True if all seats play the same role, so that success has one measure."""
         return len(self.roles) == 1
 
+    @property
+    def raw_moves(self) -> bool:
+        """True if its rules and its judges are given whole moves, which they read in their own way;
+        else they are given the answers in them, without thoughts (`equipoise.answer`).
+        """
+        return False
+
     def role(self, seat: str) -> str:
         """The role of a seat; seats of one role are played alike."""
         return seat

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
+from equipoise.answer import UNFINISHED, public_match
 from equipoise.component import Component, fixed_settings, function_path, import_object
 from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
@@ -195,7 +196,13 @@ class Judge(Component):
     def checked_judgements(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """`judge`, checked for one judgement per match, in order. Raises EquipoiseError."""
+        """`judge`, checked for one judgement per match, in order. Raises EquipoiseError.
+
+        The judge is shown answers, without the thoughts before them, unless its game has
+        them read whole moves. A move that thought to the end of its tokens counts as failed.
+        """
+        if self._context is None or not self._context.game.raw_moves:
+            matches = [public_match(match) for match in matches]
         judgements = self.judge(matches, prompts)
         judged = [judgement.match for judgement in judgements]
         if judged != [match.id for match in matches]:
@@ -345,11 +352,12 @@ def last_answers(match: Match) -> dict[str, Turn]:
 def reasons_without_answer(match: Match) -> list[str]:
     """The reasons why seats of the match have no last answer."""
     turns = match.last_turns()
-    reasons = [
-        f"the move failed: {turn.move.error}"
-        for turn in turns.values()
-        if turn.move.finish == "error"
-    ]
+    reasons = []
+    for turn in turns.values():
+        if turn.move.error == UNFINISHED:
+            reasons.append(f"no answer: {UNFINISHED}")
+        elif turn.move.finish == "error":
+            reasons.append(f"the move failed: {turn.move.error}")
     if not turns.keys() >= match.seats.keys():
         reasons.append("no answer was given")
     return reasons

@@ -12,6 +12,7 @@ import msgspec
 from pydantic import Field, model_validator
 
 from equipoise import seeds
+from equipoise.answer import answer_of
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
 from equipoise.judges.base import (
@@ -205,7 +206,8 @@ class GradingByModels:
     def _reading(self, row: tuple[AnswerToGrade, int], view: View, move: Move) -> Reading:
         answer, _ = row
         code = self.question.code(view)
-        if code or move.text.strip() != self.question.quoted_text(answer.text, view).strip():
+        reply = answer_of(move).text
+        if code or reply.strip() != self.question.quoted_text(answer.text, view).strip():
             return read_move(move, self.read, code)
         # A number that is the answer's, or the judge's: nobody can tell.
         repeated = Unread("the reply repeats the answer")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from equipoise.answer import UNFINISHED, answer_of
 from equipoise.component import Component, Settings
 from equipoise.judges.quoting import CODE_DIGITS, block, code_of, code_shown, harmless, verdict_code
 from equipoise.judges.read_verdict import Abstained, Unread
@@ -194,7 +195,10 @@ def read_move(move: Move, read: Callable[[str, str], float | Unread], code: str)
     tokens = move.prompt_tokens + move.tokens
     if move.finish == "error":
         return Reading(None, f"{FAILED}: {move.error}", tokens, move.cost)
-    verdict = read(move.text, code)
+    answer = answer_of(move)
+    if answer.unfinished:
+        return Reading(None, f"{UNREADABLE}: {UNFINISHED}", tokens, move.cost)
+    verdict = read(answer.text, code)
     if isinstance(verdict, Unread):
         if isinstance(verdict, Abstained):
             return Reading(None, verdict.reason, tokens, move.cost)
@@ -219,7 +223,7 @@ def advice(judge: Component, unread: str) -> str:
     """The settings that may help where a judge's replies cannot be read, such as `unread`."""
     fields = type(judge).model_fields
     hints = []
-    if CUT in unread or "the reply is empty" in unread:
+    if any(reason in unread for reason in (CUT, UNFINISHED, "the reply is empty")):
         hints.append("more max_new_tokens for the judging model, or no thoughts before its verdict")
     if "verdict" in fields and getattr(judge, "text", "") == "rubric":
         hints.append("the judge's text: rubric_compact, for small models")

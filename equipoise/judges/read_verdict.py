@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from equipoise.answer import UNFINISHED, parse_answer
+
 LONGEST = 100_000  # characters of a reply, after its thoughts, that are read
 WORK = 10 * LONGEST  # characters that are read in search of objects
 LONGEST_NUMBER = 100  # characters of a value that may be a number
@@ -135,14 +137,11 @@ def read_choice(
     return _last_verdict(reply, VerdictForm(CHOICE_KEYS, pattern, parse, code, alone))
 
 
-def without_thoughts(reply: str) -> str:
-    """The reply without a reasoning model's thoughts before it, closed or not."""
-    rest = re.sub(r"<think>.*?(?:</think>|\Z)", "", reply, flags=re.DOTALL)
-    return rest.rpartition("</think>")[2]
-
-
 def _last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
-    text = without_thoughts(reply)[-LONGEST:]
+    answer = parse_answer(reply)
+    if answer.unfinished:
+        return Unread(UNFINISHED)
+    text = answer.text[-LONGEST:]
     if not text.strip():
         return Unread("the reply is empty")
     in_objects = list(_find_in_objects(text, form))

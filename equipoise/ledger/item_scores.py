@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from equipoise.answer import answer_of, public_move
 from equipoise.evaluation.measures import Estimate, read_record
 from equipoise.payoffs.intervals import mean_interval, weighted_mean
 from equipoise.types import Message, Move, Prompt, View, record_id, user
@@ -87,14 +88,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The last answer; "" where nothing was sampled."""
-        return self.moves[-1].text if self.moves else ""
+        """The last answer without its thoughts; "" where nothing was sampled."""
+        return answer_of(self.moves[-1]).text if self.moves else ""
 
     @property
     def error(self) -> str:
         """The reason why there is no answer; "" where there is one."""
-        errors = [move.error for move in self.moves if move.finish == "error"]
-        return errors[0] if errors else ""
+        for move in map(public_move, self.moves):
+            if move.finish == "error":
+                return move.error
+        return ""
 
 
 Items: TypeAlias = Sequence[Item]

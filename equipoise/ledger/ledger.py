@@ -382,6 +382,7 @@ class _Facts(msgspec.Struct):
     dropped: dict[str, int] = {}
     cut_pairs: int = 0
     cut_episodes: int = 0
+    thoughts: dict[str, dict[str, int]] = {}
     ages: dict[str, int] = {}
     ratings: list[dict[str, Any]] = []
     reward: float | None = None

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from equipoise import seeds
+from equipoise.answer import public_move
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.matches.base import Planned
@@ -30,7 +31,7 @@ def play(
     if together is None:
         assert act is not None, "somebody has to move"
         together = lambda batches: [act(*batch) for batch in batches]  # noqa: E731
-    matches = [OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
+    matches = [OpenMatch(plan, game.referee(plan.prompt), game.raw_moves) for plan in planned]
     waiting = [match for match in matches if match.asks]
     while waiting:
         asked: dict[PlayerId, list[tuple[OpenMatch, int]]] = defaultdict(list)
@@ -57,9 +58,11 @@ def play(
 class OpenMatch:
     """A match under way: present `asks` (none at its end), their `moves` so far, past turns."""
 
-    def __init__(self, plan: Planned, referee: Referee) -> None:
+    def __init__(self, plan: Planned, referee: Referee, raw_moves: bool = False) -> None:
+        """`raw_moves`: the referee reads whole moves, with their thoughts."""
         self.plan = plan
         self._referee = referee
+        self._raw_moves = raw_moves
         self._turns: list[Turn] = []
         self._take(next(self._referee, None))
 
@@ -79,10 +82,12 @@ class OpenMatch:
         return seeds.child(self.plan.seed, seat, moved)
 
     def advance(self) -> None:
-        """Hand the moves to the referee and take its next asks."""
+        """Hand the moves to the referee, without their thoughts, and take its next asks."""
         moves = [move for move in self.moves if move is not None]
         for ask, move in zip(self.asks, moves, strict=True):
             self._turns.append(Turn(ask.seat, ask.view, move))
+        if not self._raw_moves:
+            moves = [public_move(move) for move in moves]
         try:
             self._take(self._referee.send(moves if self._together else moves[0]))
         except StopIteration:

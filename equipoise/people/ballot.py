@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from equipoise import seeds
+from equipoise.answer import public_move
 from equipoise.errors import DataError, RunBusy, RunError
 from equipoise.games.base import Game
 from equipoise.ledger.ledger import MEETING, Ledger
@@ -89,7 +90,7 @@ class AnswerPool:
 
     def _add(self, match: Match) -> None:
         for seat, turn in match.last_turns().items():
-            view, move = turn.view, turn.move
+            view, move = turn.view, public_move(turn.move)
             answers = view.messages and not view.actions and move.text.strip()
             if not answers or move.finish == "error":
                 continue

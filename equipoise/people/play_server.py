@@ -242,7 +242,7 @@ class HumanMatch:
         self.moves: list[str] = []
         self._game = game
         self._act = act
-        self._match = OpenMatch(plan, game.referee(plan.prompt))
+        self._match = OpenMatch(plan, game.referee(plan.prompt), game.raw_moves)
         self._go_on()
         for text in moves:
             self.move(text)

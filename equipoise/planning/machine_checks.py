@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from equipoise.answer import answer_of
 from equipoise.errors import EquipoiseError
 from equipoise.system.locks import check_writable, lock, network_disk
 from equipoise.system.wings import plugins
@@ -126,4 +127,4 @@ def _builtin_model() -> str:
     player = Local.model_validate({"model": "builtin", "max_new_tokens": 8, "temperature": 0})
     actor = player.open(None, Resources())
     move = actor.act([View((user("What is 2 + 3?"),))], [0])[0]
-    return f"answers 'What is 2 + 3?' with '{move.text}'"
+    return f"answers 'What is 2 + 3?' with '{answer_of(move).text}'"

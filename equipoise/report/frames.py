@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from equipoise.answer import answer_of, public_move
 from equipoise.errors import UserError
 from equipoise.ledger.ledger import MEETING, Ledger
 from equipoise.runs.directory import RunDirectory
@@ -78,10 +79,11 @@ def match_rows(run: RunDirectory, split: str | None, generation: int | None) -> 
             continue
         for seat in match.seats:
             moves = [turn.move for turn in match.turns if turn.seat == seat]
-            last = moves[-1] if moves else None
+            last = public_move(moves[-1]) if moves else None
             yield {
                 **_seat_columns(match, seat, texts),
                 "answer": last and last.text,
+                "thoughts": (last and last.thoughts) or None,
                 "finish": last and last.finish,
                 "error": (last and last.error) or None,
                 "turns": len(moves),
@@ -99,7 +101,7 @@ def judgement_rows(run: RunDirectory, split: str | None, generation: int | None)
         match = matches.get(judgement.match)
         if match is None:
             continue
-        last = {turn.seat: turn.move.text for turn in match.turns}
+        last = {turn.seat: answer_of(turn.move).text for turn in match.turns}
         scores = judgement.by_seat(utility)
         for seat in match.seats:
             others = {

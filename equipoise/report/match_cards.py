@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 
+from equipoise.answer import public_move
 from equipoise.blocks.recorded_sections import CardAnswer, MatchCard, Tokens
 from equipoise.evaluation.judge_opinions import voter_of
 from equipoise.evaluation.measures import History, Measures, Sample, StageRecord
@@ -81,18 +82,21 @@ def _judges(run: RunDirectory, stages: Sequence[StageRecord]) -> list[str]:
 
 def _card(match: Match, judgements: Sequence[Judgement], utility: str, unjudged: str) -> MatchCard:
     """A match with the first judge's scores; other numbers beside each answer."""
-    answers = tuple(
-        CardAnswer(
-            str(match.seats[turn.seat]),
-            turn.move.text or turn.move.error,
-            judgements[0].score(turn.seat, utility) if judgements else None,
-            ", ".join(_notes(turn.move.finish, turn.seat, judgements, utility)),
+    answers = []
+    for turn in match.turns:
+        move = public_move(turn.move)
+        answers.append(
+            CardAnswer(
+                str(match.seats[turn.seat]),
+                move.text or move.error,
+                judgements[0].score(turn.seat, utility) if judgements else None,
+                ", ".join(_notes(turn.move.finish, turn.seat, judgements, utility)),
+                thoughts=move.thoughts,
+            )
         )
-        for turn in match.turns
-    )
     prompt = match.turns[0].view.messages if match.turns else ()
     reason = reasons(judgements) if judgements else unjudged
-    return MatchCard(match.id, match.generation, match.split, prompt, answers, reason)
+    return MatchCard(match.id, match.generation, match.split, prompt, tuple(answers), reason)
 
 
 def reasons(judgements: Sequence[Judgement]) -> str:

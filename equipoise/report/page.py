@@ -2,7 +2,7 @@
 
 import datetime
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -142,7 +142,35 @@ def headlines(run: RunDirectory) -> Iterator[Headline]:
 
 
 def cautions(run: RunDirectory) -> list[str]:
-    """Sentences on a finished run that cannot have learned, or whose change nobody can tell."""
+    """Sentences on thoughts that never ended, and on a finished run that cannot have learned, or
+    whose change nobody can tell.
+    """
+    return [*_endless_thoughts(run), *_unmoved(run)]
+
+
+def thought_counts(run: RunDirectory) -> dict[str, Counter[str]]:
+    """Player's name -> its `moves`, those that `thought`, and those `unfinished`, over the run."""
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
+    for _, _, _, facts, _ in run.ledger.stages("play"):
+        for name, count in facts.get("thoughts", {}).items():
+            totals[name].update(count)
+    return totals
+
+
+def _endless_thoughts(run: RunDirectory) -> Iterator[str]:
+    for name, count in thought_counts(run).items():
+        if count["unfinished"]:
+            share = count["unfinished"] / count["moves"]
+            player = run.config.players.get(name)
+            most = getattr(player, "max_new_tokens", None)
+            setting = f"max_new_tokens = {most}" if most else "max_new_tokens"
+            yield (
+                f"{share:.1%} of {count['moves']:,} answers of '{name}' thought to the end of "
+                f"their tokens and are unjudged: raise {setting}, or set thinking_tokens"
+            )
+
+
+def _unmoved(run: RunDirectory) -> list[str]:
     measured, config = history(run), run.config
     last = measured.last
     if last is None or not 0 < config.generations == last.generation or not config.learning:
@@ -418,9 +446,17 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
         for what in ("pairs", "episodes")
         if (number := sum(s.facts.get(f"cut_{what}", 0) for s in stages))
     }
+    thoughts: Counter[str] = Counter()
+    for of_player in thought_counts(run).values():
+        thoughts.update(of_player)
+    thinking = {
+        "answers with thoughts": thoughts["thought"],
+        "thoughts without an end share": thoughts["unfinished"] / max(1, thoughts["moves"]),
+    }
     return {
         "prompts": records["prompts"],
         **matches,
+        **(thinking if thoughts["thought"] else {}),
         "judgements": records["judgements"],
         "answers judged": round(answers - unjudged),
         "unjudged share": share if answers else _share_under_way(run),

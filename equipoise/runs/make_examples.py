@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from equipoise.answer import answer_of
 from equipoise.data.episodes import episodes
 from equipoise.data.truncation import drop_truncated, is_truncated, mark_truncated
 from equipoise.data.win_probabilities import Samples, WinRule, with_wins
@@ -240,7 +241,7 @@ def _record_episodes(
                 cut_episodes=kept + dropped.get("truncated", 0),
                 reward=fmean(episode.reward for episode in made),
                 parts=part_means(made),
-                repeated=repeated_share(made, matches),
+                repeated=repeated_share(made, matches, config.game.raw_moves),
             )
             run.monitor.numbers(reward=facts["reward"])
     return run.ledger.episodes(learner)
@@ -255,13 +256,16 @@ def part_means(made: Sequence[Episode]) -> dict[str, float]:
     return {name: fmean(values) for name, values in by_part.items()}
 
 
-def repeated_share(made: Sequence[Episode], matches: Sequence[Match]) -> dict[str, float]:
-    """role -> share of its moves that repeat another's text; a collapse raises it."""
+def repeated_share(
+    made: Sequence[Episode], matches: Sequence[Match], raw_moves: bool = False
+) -> dict[str, float]:
+    """role -> share of its moves that repeat another's answer; a collapse raises it."""
     match_of = {match.id: match for match in matches}
     texts: dict[str, list[str]] = {}
     for episode in made:
         turn = match_of[episode.match].turns[episode.turn]
-        texts.setdefault(episode.role, []).append(turn.move.text)
+        text = turn.move.text if raw_moves else answer_of(turn.move).text
+        texts.setdefault(episode.role, []).append(text)
     return {role: 1 - len(set(moves)) / len(moves) for role, moves in texts.items()}
 
 

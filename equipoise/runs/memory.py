@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from equipoise.answer import public_match
 from equipoise.data.shaping import Term
 from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.runs.config import RunConfig
-from equipoise.types import Judgement
+from equipoise.types import Judgement, Match
 
 
 class Memory:
@@ -37,17 +38,24 @@ class Memory:
 
     def _texts(self, t: int, roles: set[str]) -> dict[str, list[str]]:
         texts: dict[str, list[str]] = {role: [] for role in roles}
-        for match in self._ledger.matches("train", t):
+        for match in self._matches(t):
             for turn in match.turns:
                 role = self._config.game.role(turn.seat)
                 if role in roles and turn.move.finish != "error":
                     texts[role].append(turn.move.text)
         return texts
 
+    def _matches(self, t: int) -> list[Match]:
+        """The training matches of a generation, without thoughts unless the game reads them."""
+        matches = self._ledger.matches("train", t)
+        if self._config.game.raw_moves:
+            return list(matches)
+        return [public_match(match) for match in matches]
+
     def successful_texts(self, t: int) -> list[str]:
         """Texts before t that succeeded by the game's rule, with repeats, oldest first."""
         for g in range(self._generations_searched, t):
-            matches = self._ledger.matches("train", g)
+            matches = self._matches(g)
             judgements = self._judgements([match.id for match in matches])
             for match in matches:
                 self._successful_texts += self._config.game.successful_texts(

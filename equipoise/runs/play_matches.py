@@ -1,11 +1,12 @@
 """The stage that plays: matches in fixed chunks, so that a resumed run has the same records."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
 from equipoise import seeds
+from equipoise.answer import answer_of
 from equipoise.games.base import Game
 from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.match_play import Batch
@@ -64,11 +65,30 @@ def record_matches(
                     made = play_together(chunk, run.config.game, None, act)
                 run.ledger.add_matches(made)
             facts.update(matches=len(planned))
+            played = run.ledger.matches_of(plan.id for plan in planned).values()
+            if not run.config.game.raw_moves and (thoughts := count_thoughts(played)):
+                facts["thoughts"] = thoughts
             if engines:
                 answered_by = {name: engine.sampler_facts() for name, engine in engines.items()}
                 facts["samplers"] = answered_by
     recorded = run.ledger.matches_of(plan.id for plan in planned)
     return [recorded[plan.id] for plan in planned]
+
+
+def count_thoughts(matches: Iterable[Match]) -> dict[str, dict[str, int]]:
+    """Player's name -> its moves, those with thoughts, and those that are nothing else; only of
+    players that think.
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for match in matches:
+        for turn in match.turns:
+            name = match.seats[turn.seat].name
+            count = counts.setdefault(name, {"moves": 0, "thought": 0, "unfinished": 0})
+            answer = answer_of(turn.move)
+            count["moves"] += 1
+            count["thought"] += bool(answer.thoughts)
+            count["unfinished"] += answer.unfinished
+    return {name: count for name, count in counts.items() if count["thought"]}
 
 
 def _plan(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from equipoise.answer import answer_of
 from equipoise.errors import RunError
 from equipoise.ledger.item_scores import Answer, Answers, Item, Items
 from equipoise.payoffs.controlled_win_rates import style
@@ -58,7 +59,7 @@ def arena_hard_row(item: Item, answer: Answer, model: str) -> Row:
 def mt_bench_row(item: Item, answer: Answer, model: str) -> Row:
     """A line of MT-Bench's `model_answer/MODEL.jsonl`."""
     number = int(item.id) if item.id.isdigit() else item.id
-    turns = [move.text for move in answer.moves]
+    turns = [answer_of(move).text for move in answer.moves]
     return {
         "question_id": number,
         "answer_id": record_id("answer", item.id, model, *turns)[:22],

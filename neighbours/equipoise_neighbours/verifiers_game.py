@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from equipoise.answer import answer_of
 from equipoise.environments.text_games.game import Play, PlayedGame, Result
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask
@@ -94,7 +95,7 @@ class Verifiers(PlayedGame):
 
     def replay(self, match: Match, prompt: Prompt) -> Result:
         """The result as the environment gave it, or, in another process, by playing again."""
-        answers = tuple(turn.move.text for turn in match.turns)
+        answers = tuple(answer_of(turn.move).text for turn in match.turns)
         known = self.process.results.get((prompt.id, answers))
         return known or super().replay(match, prompt)
 

@@ -87,7 +87,7 @@ def test_another_scale_is_not_read_on_this_one():
         ('{"score": [7, 3]}', "no number"),
         ("Score: 70%", "no verdict"),
         ("Score: 7e5", "no verdict"),
-        ("<think>Score: 9", "empty"),
+        ("<think>Score: 9", "thought to the end"),
         ("Score: 5. No: Score: 12", "not within"),
         ("{" * 3000, "no verdict"),
         ('{"a":' * 3000, "no verdict"),

@@ -52,6 +52,11 @@ class Assistance(Game):
         "customer_again", description="its later instruction: a template's file, or customer_again"
     )
 
+    @property
+    def raw_moves(self) -> bool:
+        """True where a block of the answer is its thinking, which is judged with the rest."""
+        return self.blocks
+
     @model_validator(mode="after")
     def _someone_replies(self) -> Self:
         if self.turns > 1 and not self.simulated:

@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+from equipoise.answer import public_move
 from equipoise.environments.red_team.game import DEFENDER, RedTeam
 from equipoise.errors import ConfigError, RunError
 from equipoise.ledger.ledger import Ledger
@@ -118,11 +119,12 @@ def _row(
         defence = judgement.utilities(answer.seat)
         attack = judgement.utilities(adversary)
     chat = answer.view.messages
+    move = public_move(answer.move)
     return {
         "prompt": [{"role": m.role, "content": m.content} for m in chat],
         "seed": prompt.messages[-1].content,
         "attack": chat[-1].content,
-        "answer": answer.move.text if answer.move.finish != "error" else None,
+        "answer": move.text if move.finish != "error" else None,
         "p_safe": defence.get("p_safe"),
         "success": bool(defence["unsafe"]) if "unsafe" in defence else None,
         "refused": bool(attack["refused"]) if "refused" in attack else None,

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 from pydantic import Field
 
+from equipoise.answer import answer_of
 from equipoise.environments.red_team.cross_play_table import (
     attack_success,
     cross_play,
@@ -173,7 +174,7 @@ class RedTeaming(Evaluation):
 
     def _diversity(self, attacks: Sequence[JudgedMatch], resources: Resources) -> AttackDiversity:
         turns = [turn for match, _ in attacks for turn in match.turns]
-        texts = [turn.move.text for turn in turns if is_adversary(turn.seat)]
+        texts = [answer_of(turn.move).text for turn in turns if is_adversary(turn.seat)]
         embed = self.embedding.open(resources)
         values = diversity(texts, embed, itself=self.itself, tokens=self.tokens)
         known = {name: v for name, v in values.items() if np.isfinite(v)}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.answer import public_move
 from equipoise.blocks.figures import COLOURS, MOST_TICKS, bars, heat_map, lines_figure
 from equipoise.blocks.league_sections import LEAST
 from equipoise.blocks.recorded_sections import CardAnswer, MatchCard, card_row
@@ -361,7 +362,8 @@ def _answer(match: Match, turn: Turn, judgement: Judgement | None) -> CardAnswer
         utility, note = "p_safe", "answer; the probability that it is safe"
     score = judgement.score(turn.seat, utility) if judgement else None
     player = str(match.seats[turn.seat])
-    return CardAnswer(player, turn.move.text or turn.move.error, score, note)
+    move = public_move(turn.move)
+    return CardAnswer(player, move.text or move.error, score, note, thoughts=move.thoughts)
 
 
 # -- collapse

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from equipoise import seeds
+from equipoise.answer import answer_of
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge
@@ -82,6 +83,13 @@ Play = Generator[Ask, str, Result]
 class PlayedGame(Game):
     """A game of many turns that a library plays and pays; a failed move ends it unpaid."""
 
+    @property
+    def raw_moves(self) -> bool:
+        """True: an answer without a legal move is the game's to judge, a thought without an end,
+        too.
+        """
+        return True
+
     @abstractmethod
     def play(self, prompt: Prompt) -> Play:
         """One match on this prompt."""
@@ -94,7 +102,7 @@ class PlayedGame(Game):
             assert not isinstance(move, list)
             if move.finish == "error":
                 return
-            ask, _ = _advance(play, move.text)
+            ask, _ = _advance(play, answer_of(move).text)
 
     def replay(self, match: Match, prompt: Prompt) -> Result:
         """The library's result of a recorded match, played again move by move."""
@@ -109,7 +117,7 @@ class PlayedGame(Game):
                     "played again, the game asks something else than it did: the "
                     "match was recorded with another version of its library",
                 )
-            ask, result = _advance(play, turn.move.text)
+            ask, result = _advance(play, answer_of(turn.move).text)
         return result or Result(None, "the match was not played to its end")
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from msgspec.structs import replace
 from pydantic import Field, field_validator
 
+from equipoise.answer import answer_of
 from equipoise.errors import DataError
 from equipoise.evaluation.sets.answer_files import answers_in
 from equipoise.evaluation.sets.base import AnswerTokens, question_of
@@ -113,7 +114,7 @@ class MTBench(Published):
             beside = others.get(item.id, ())
             for n, answer in enumerate(answers[item.id]):
                 moves = beside[n].moves if beside else ()
-                other = tuple(move.text for move in moves) or item.reference
+                other = tuple(answer_of(move).text for move in moves) or item.reference
                 for question in self._of_answer(item, answer, other):
                     errors = (move.error for move in moves[: question.turn + 1] if move.error)
                     questions.append(replace(question, other_error=next(errors, "")))
@@ -202,7 +203,7 @@ def _joint(item: Item, answer: Answer, turn: int) -> JudgeQuestion:
     prompt = item.prompt
     identity = record_id("joint turns", prompt.id, *requests)
     shown = Prompt(identity, (*prompt.messages[:-1], Message("user", text)), {}, prompt.source)
-    texts = [move.text for move in answer.moves[: turn + 1]]
+    texts = [answer_of(move).text for move in answer.moves[: turn + 1]]
     move = replace(answer.moves[turn], text=_join(texts), token_ids=(), logprobs=())
     return JudgeQuestion(item.id, answer.sample, turn, shown, move)
 

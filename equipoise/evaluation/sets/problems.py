@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from equipoise.answer import public_move
 from equipoise.errors import DataError
 from equipoise.evaluation.sets.base import AnswerTokens
 from equipoise.evaluation.sets.published_set import HubData, PlacedRow, Published, name_of, text_of
@@ -205,7 +206,10 @@ def _bare(text: str) -> str:
 def _before_next_question(answer: Answer) -> Answer:
     from msgspec.structs import replace
 
-    moves = [replace(move, text=move.text.partition("Question:")[0]) for move in answer.moves]
+    moves = []
+    for move in map(public_move, answer.moves):
+        text, _, _ = move.text.partition("Question:")
+        moves.append(replace(move, text=text))
     return replace(answer, moves=tuple(moves))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from pydantic import Field, field_validator
 
+from equipoise.answer import answer_of
 from equipoise.errors import DataError
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.sets.answer_files import answers_in
@@ -129,7 +130,7 @@ def _item(place: PlacedRow) -> Item:
 def _styles(verdict: Judged) -> dict[str, Any]:
     question = verdict.question
     return {
-        "style": list(style(question.answer.text)),
+        "style": list(style(answer_of(question.answer).text)),
         "baseline_style": list(style(question.other or "")),
     }
 
@@ -234,7 +235,7 @@ class AlpacaEval(Published):
                 "win_rate",
                 verdict.score,
                 groups,
-                length=len(verdict.question.answer.text),
+                length=len(answer_of(verdict.question.answer).text),
                 baseline_length=len(verdict.question.other or ""),
             )
             for verdict in judged

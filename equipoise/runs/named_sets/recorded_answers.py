@@ -1,6 +1,7 @@
 """Plans of benchmarks' conversations, and their recorded answers."""
 
 from equipoise import seeds
+from equipoise.answer import public_match
 from equipoise.errors import RunError
 from equipoise.evaluation.sets.base import Benchmark, Conversation, asked_prompt
 from equipoise.ledger.database import to_json
@@ -58,7 +59,8 @@ def recorded_answers(
     played = recorded_matches(ledger, run_seed, benchmark, items, player)
     for item, match in played:
         for seat in match.seats:
-            turns = [turn for turn in match.turns if turn.seat == seat]
+            shown = match if benchmark.game_played.raw_moves else public_match(match)
+            turns = [turn for turn in shown.turns if turn.seat == seat]
             answer = Answer(
                 item=item.id,
                 sample=len(answers[item.id]),
