@@ -15,7 +15,7 @@ RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 test shuffled long live recipes kills slow check records mutants bench soak docs world clean
+.PHONY: quickstart smollm2 test shuffled long live recipes kills slow check house records mutants bench soak docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
@@ -54,6 +54,9 @@ check: $(TESTS)       ## style, types, the import law and plain names
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -m "" tests/test_import_law.py tests/test_words.py
+
+house: $(TESTS)        ## how dense and how finely chopped the code is, room by room; it fails nothing
+	$(BIN)/python -m tools.house
 
 records: $(TESTS)     ## write tests/records anew, where what it shows was meant to change: read the difference
 	EQUIPOISE_WRITE_RECORDS=1 $(BIN)/python -m pytest -m "not gpu and not live" $$(grep -rl as_recorded --include='test_*.py' tests)

@@ -18,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.running import equipoise, write_results
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, record_id, user
@@ -114,7 +115,7 @@ def main() -> None:
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        with RunDirectory.create(recipe_loader.load("rock_paper_scissors"), path) as run:
+        with new_run(recipe_loader.load("rock_paper_scissors"), path) as run:
             ours, bare = fill(run, records)
             fill_up(run, records)
             counts = run.ledger.counts()

@@ -59,12 +59,13 @@ import sys
 from pathlib import Path
 from benchmarks.plan_accuracy import Stages
 from equipoise.runs import recipe_loader
+from equipoise.planning.new_run import new_run
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.play_out import play_out
+from equipoise.api.play_out import play_out
 device, folder, *settings = sys.argv[1:]
 stages = Stages(device)
 config = recipe_loader.load("quickstart", settings)
-with RunDirectory.create(config, Path(folder)) as run:
+with new_run(config, Path(folder)) as run:
     play_out(run, stages)
 stages.write()
 """

@@ -30,12 +30,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import equipoise, provenance
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.benchmark_results import against_start, recorded_results
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import Answer, BenchmarkResult, Item
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.recorded_answers import answers_of
-from equipoise.runs.named_sets.results import against_start, recorded_results
 
 SETS: dict[str, dict[str, Any]] = {
     "ifeval": {"kind": "ifeval", "path": "benchmarks/ifeval_half.jsonl", "max_new_tokens": 256},
@@ -100,7 +101,7 @@ def copied(o: argparse.Namespace) -> Path:
         config = yaml.safe_load((o.run / "config.yaml").read_text(encoding="utf-8"))
         for player in config["players"].values():
             player["dtype"] = "float32"
-        with RunDirectory.create(recipe_loader.load(config), folder):
+        with new_run(recipe_loader.load(config), folder):
             weights = folder / "players"
             shutil.copytree(o.run / "players", weights, dirs_exist_ok=True)
     return folder

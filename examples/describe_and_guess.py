@@ -18,9 +18,10 @@ from pydantic import Field
 
 from equipoise.blocks.section import Section, Table
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
-from equipoise.evaluation.measures import Estimate, History, Measures, Records
+from equipoise.evaluation.measures import History, Measures, Records
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import mean_interval
 from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.types import Judgement, Match, Prompt, View, record_id, user

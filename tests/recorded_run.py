@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from equipoise.planning.new_run import new_run
 from equipoise.planning.run_plan import plan
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -21,7 +22,7 @@ def recorded_run(
 ) -> Iterator[RunDirectory]:
     """A new run of this recipe, to be filled in one transaction."""
     settings = recipe_loader.load(recipe, list(overrides))
-    with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
+    with new_run(settings, folder) as run, run.ledger.transaction():
         yield run
 
 

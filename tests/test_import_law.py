@@ -39,18 +39,6 @@ ORDER = [
     "cli",
 ]
 NUMBERS = {"payoffs", "ratings", "solvers", "losses"}  # pure: known to all
-# What a room may take from a later one: (from, what) -> why.
-EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("ledger.item_scores", "evaluation.measures"): "to move",
-    ("models.trial", "sampling.sampling_batch"): "to move",
-    ("report", "api.exploiter"): "to move",
-    ("report.page", "people.vote_results"): "to move",
-    ("runs.directory", "people.journal"): "to move",
-    ("runs.directory", "planning"): "to move",
-    ("runs.model_card", "report.history"): "to move",
-    ("runs.named_sets.results", "report.frames"): "to move",
-    ("runs.parquet", "report.frames"): "to move",
-}
 
 
 def files() -> list[Path]:
@@ -86,19 +74,9 @@ def _target(parent: str, name: str) -> str:
     return f"{parent}.{name}".lstrip(".") if is_module else parent
 
 
-def matches(source: str, target: str, exception: tuple[str, str]) -> bool:
-    """Whether an import is the named exception, or lies within it."""
-    return all(
-        name == allowed or name.startswith(f"{allowed}.")
-        for name, allowed in zip((source, target), exception, strict=True)
-    )
-
-
 def allowed(source: str, target: str) -> bool:
     room, other = source.split(".")[0], target.split(".")[0]
     if other in FOUNDATION or room == other:
-        return True
-    if any(matches(source, target, exception) for exception in EXCEPTIONS):
         return True
     if room not in ORDER or other not in ORDER:
         return False
@@ -116,14 +94,6 @@ def test_a_room_imports_only_earlier_rooms():
         and module(path).split(".")[0] not in FOUNDATION
     }
     assert not wrong
-
-
-def test_exceptions_are_few_and_used():
-    arrows = [(module(path), target) for path in files() for target in imports(path)]
-    used = [arrow for arrow in arrows if any(matches(*arrow, e) for e in EXCEPTIONS)]
-    assert len(EXCEPTIONS) <= 10 and len(used) <= 25
-    for exception in EXCEPTIONS:
-        assert any(matches(*arrow, exception) for arrow in used), exception
 
 
 def test_the_foundation_stands_on_itself():

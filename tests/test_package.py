@@ -42,7 +42,7 @@ def test_links_on_the_package_index_lead_to_files():
 
 
 def test_every_address_of_the_project_is_the_same():
-    for path in ("equipoise/runs/model_card.py", "CHANGELOG.md"):
+    for path in ("equipoise/report/model_card.py", "CHANGELOG.md"):
         named = set(re.findall(r"https://github\.com/[\w-]+/[\w-]+", (ROOT / path).read_text()))  # fmt: skip
         assert named == {HOME}
     assert all(url.startswith(HOME) for url in META["project"]["urls"].values())

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 import equipoise
-from equipoise.report import frames
+from equipoise.ledger import frames
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "python.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -14,9 +14,9 @@ from equipoise.errors import ConfigError, RunBusy, UserError
 from equipoise.models.device import Hardware
 from equipoise.planning import run_plan as planning
 from equipoise.planning.checks import check_endpoints
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader as library
 from equipoise.runs.consent import recipe_effects
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.sets import Sweep
 
 
@@ -43,7 +43,7 @@ def run(
     show_notes(check_endpoints(config))
     folder = _folder(recipe, config.name) if out is None else Path(out)
     command = _command(recipe, settings or (), folder)
-    with RunDirectory.create(config, folder, overwrite, command) as opened:
+    with new_run(config, folder, overwrite, command) as opened:
         played = play_out(opened, progress=progress)
     return Run(folder, played, trust=True)
 
@@ -88,7 +88,8 @@ def run_to_measure(
     """The run that `evaluate` measures: the given one, or one made for a model or an endpoint,
     whose folder goes again where an error of the user's comes before anything is measured.
     """
-    from equipoise.runs.measure_sets import discard_unused, is_run, run_for_model
+    from equipoise.api.measure_sets import discard_unused, run_for_model
+    from equipoise.runs.directory import is_run
 
     if not isinstance(target, Run) and not is_run(target):
         run = Run(run_for_model(str(target), out, player_settings))

@@ -17,11 +17,14 @@ from equipoise.blocks.terminal import Display, show_notes
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.harnesses.base import Harness
 from equipoise.judges.base import Judge
+from equipoise.ledger import frames
+from equipoise.ledger.benchmark_results import BENCHMARKS, against_start, benchmark_rows
+from equipoise.ledger.frames import Frame, frame
 from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult
+from equipoise.ledger.parquet import export
 from equipoise.ratings.base import Ratings
-from equipoise.report import frames
-from equipoise.report.frames import Frame, frame
 from equipoise.report.history import measurements_beside
+from equipoise.report.model_card import copy_cards, write_data_card
 from equipoise.report.page import page
 from equipoise.report.summary import Summary, summary
 from equipoise.report.summary import progress as progress_of
@@ -29,10 +32,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import has_consent
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.model_card import copy_cards, write_data_card
-from equipoise.runs.named_sets.results import BENCHMARKS, against_start, benchmark_rows
 from equipoise.runs.named_sets.sets import Sweep
-from equipoise.runs.parquet import export
 from equipoise.system.files import write_text
 from equipoise.system.hugging_face import hub_repository
 from equipoise.system.locks import check_writable
@@ -59,7 +59,7 @@ def ask_for_trust(folder: Path | str, trust: bool, directory: Path | None = None
     """
     import typer
 
-    from equipoise.runs.measure_sets import is_run
+    from equipoise.runs.directory import is_run
     from equipoise.system.command_options import say
 
     if trust or not is_run(folder) or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -122,19 +122,20 @@ class Run:
         """One row a seat of a match, with its answer; None: of all parts, of all generations."""
         _one_of(part, PARTS, "part")
         with self._read() as run:
-            return frame(frames.MATCHES, frames.match_rows(run, part, generation))
+            return frame(frames.MATCHES, frames.match_rows(run.ledger, part, generation))
 
     def judgements(self, part: Part | None = None, generation: int | None = None) -> Frame:
         """Judgements: one row a judge's score of a seat of a match; args as `matches`."""
         _one_of(part, PARTS, "part")
         with self._read() as run:
-            rows = frames.judgement_rows(run, part, generation)
+            utility = run.settings.get("utility", "score")
+            rows = frames.judgement_rows(run.ledger, utility, part, generation)
             return frame(frames.JUDGEMENTS, rows)
 
     def pairs(self, generation: int | None = None) -> Frame:
         """Training pairs: one row a pair of answers."""
         with self._read() as run:
-            return frame(frames.PAIRS, frames.pair_rows(run, generation))
+            return frame(frames.PAIRS, frames.pair_rows(run.ledger, generation))
 
     def benchmarks(self) -> Frame:
         """Results on named sets: one row a set, player and metric."""
@@ -150,7 +151,7 @@ class Run:
     def ratings(self) -> Frame:
         """Ratings: one row a player and rating, with 95 % intervals."""
         with self._read() as run:
-            return frame(frames.RATINGS, frames.rating_rows(run))
+            return frame(frames.RATINGS, frames.rating_rows(run.ledger))
 
     def report(self, out: str | Path | None = None, beside: Sequence[str] = ()) -> Path:
         """Write the report, one HTML file that works offline, and return its path.
@@ -283,7 +284,7 @@ class Run:
         Raises ConfigError and DataError before anything is asked, RunError for missing players or a
         run that is in use, Stopped on Ctrl-C: the same call goes on.
         """
-        from equipoise.runs.measure_sets import measure
+        from equipoise.api.measure_sets import measure
 
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
@@ -305,7 +306,7 @@ class Run:
         Raises ConfigError, before anything is measured, for a missing harness or task and for
         players without weights, DataError where data cannot be had.
         """
-        from equipoise.runs.measure_sets import players_of
+        from equipoise.api.measure_sets import players_of
         from equipoise.runs.named_sets.harness import measure_by_harness
 
         by = recipe_loader.component(Harness, harness, settings, "--harness")
@@ -335,7 +336,7 @@ class Run:
 
         Raises RunError and ConfigError before anything is sampled, Stopped on Ctrl-C.
         """
-        from equipoise.api.exploiter import prepare
+        from equipoise.api.best_response import prepare
 
         with self._read() as run:
             folder = prepare(run, player, start, role, settings, out, overwrite, self.trust)

@@ -11,8 +11,8 @@ from equipoise.models.adapters import packaged_models
 from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer, torch_dtype
 from equipoise.models.progress import quiet
 from equipoise.players.local import Local
+from equipoise.report.model_card import merged_note, model_card, write_card
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.model_card import merged_note, model_card, write_card
 from equipoise.system.files import write_folder
 from equipoise.system.locks import check_place
 from equipoise.types import PlayerId

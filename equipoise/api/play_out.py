@@ -18,8 +18,10 @@ from equipoise.errors import BudgetSpent, EquipoiseError, Stopped, clean
 from equipoise.ledger.ledger import FAILED
 from equipoise.models.progress import ignore_known_warnings
 from equipoise.players.endpoint import Endpoint
+from equipoise.report.model_card import ModelCards
 from equipoise.report.page import cautions, changes, headlines, page, which_to_trust
 from equipoise.report.summary import DEVICE, OTHER_DEVICES
+from equipoise.report.trackers import open_trackers
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.base import workers
@@ -63,9 +65,12 @@ def play_out(
     report = run.folder / "report.html"
     try:
         with nullcontext(monitor) if monitor else _display(run, progress) as watcher:
-            with workers(run.config.executor) as pool, OpenRun(run, watcher, pool) as opened:
+            with (
+                open_trackers(run) as trackers,
+                workers(run.config.executor) as pool,
+                OpenRun(run, watcher, pool, observers=[ModelCards(run), *trackers]) as opened,
+            ):
                 run.ledger.note(FAILED, "")
-                opened.open_trackers()
                 league(opened, run.config.generations)
             watcher.stage("report")
             write_text(report, render(page(run)))

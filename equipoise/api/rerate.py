@@ -9,9 +9,9 @@ from equipoise import seeds
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.held_out import HeldOut
 from equipoise.judges.base import mean_grades
+from equipoise.ledger.journal import HUMAN, human_outcomes, judged_pairs
 from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
 from equipoise.payoffs.table import Meeting, PayoffTable, tally
-from equipoise.people.journal import HUMAN, human_outcomes, judged_pairs
 from equipoise.people.vote_results import people_votes
 from equipoise.ratings.base import Duel, Rating, Ratings, duel_result, table_outcomes
 from equipoise.runs.arena import RunArena

@@ -27,7 +27,8 @@ def check(folder: RunFolder, mend: Mend = False, json: Json = False) -> None:
     The exit code is 2 where something is damaged or missing. An export's folder, or one Parquet
     file, is checked against the schema of docs/python.md instead.
     """
-    from equipoise.runs import damage, parquet
+    from equipoise.ledger import parquet
+    from equipoise.runs import damage
 
     if folder.suffix == ".parquet" or (
         any(folder.glob("*.parquet")) and not (folder / "ledger.sqlite").exists()

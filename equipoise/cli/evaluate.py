@@ -202,7 +202,7 @@ def _check_one_way(
 
 
 def _by_run(targets: list[str]) -> dict[str, list[str]]:
-    from equipoise.runs.measure_sets import is_run, named_run
+    from equipoise.runs.directory import is_run, named_run
 
     runs: dict[str, list[str]] = {}
     for target in targets:
@@ -320,7 +320,7 @@ def import_scores(
     `status`, `report` and `export` show them with their source.
     """
     from equipoise.api.handle import Run, ask_for_trust
-    from equipoise.runs.measure_sets import named_run
+    from equipoise.runs.directory import named_run
 
     folder, player = named_run(target)
     if not player:

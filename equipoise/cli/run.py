@@ -140,7 +140,7 @@ def best_response(
     its own, which is resumed like any run.
     """
     from equipoise.api.handle import Run, ask_for_trust
-    from equipoise.runs.measure_sets import is_run, named_run
+    from equipoise.runs.directory import is_run, named_run
 
     folder, player = named_run(target)
     if not player:

@@ -20,7 +20,7 @@ from equipoise.evaluation.league_measures import (
     mean_score,
     meetings,
 )
-from equipoise.evaluation.measures import Estimate, Measures
+from equipoise.evaluation.measures import Measures
 from equipoise.evaluation.role_cross_play import (
     RoleMeasures,
     check_roles,
@@ -30,6 +30,7 @@ from equipoise.evaluation.role_cross_play import (
 )
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval, win_rate
 from equipoise.payoffs.regret import deviation_gains, exploitability_gains, maximum_interval
 from equipoise.payoffs.table import PayoffTable, cross_play, cross_play_by_prompt, tally

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from equipoise.blocks.section import finite_or_none
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.payoffs.judge_agreement import correlations, krippendorff_alpha
 from equipoise.types import Judgement, Match, Vote

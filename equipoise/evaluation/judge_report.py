@@ -27,7 +27,7 @@ from equipoise.evaluation.judge_opinions import (
     voter_agreement,
     voter_of,
 )
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import mean_interval
 from equipoise.types import Judgement, Match, Review, Vote
 

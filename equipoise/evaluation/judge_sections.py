@@ -15,7 +15,7 @@ from equipoise.blocks.section import (
     number,
 )
 from equipoise.evaluation.judge_report import JudgeReport, MeanGiven, SelfPreference, VoterReport
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 
 Row = tuple[str, Mapping[str, MeanGiven]]  # a voter, and what it gave each player
 

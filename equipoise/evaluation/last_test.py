@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from equipoise.blocks.section import Headline, Section, Table, Tile, Tiles, interval_text
-from equipoise.evaluation.measures import Estimate, read_record
+from equipoise.ledger.facts import Estimate, read_record
 from equipoise.payoffs.intervals import Interval
 from equipoise.types import PlayerId
 

@@ -22,7 +22,6 @@ from equipoise.blocks.section import Section, finite_or_none
 from equipoise.evaluation.base import Arena, Scores
 from equipoise.evaluation.measures import (
     SCORE,
-    Estimate,
     History,
     Measures,
     Quantity,
@@ -31,6 +30,7 @@ from equipoise.evaluation.measures import (
     no_default,
 )
 from equipoise.judges.base import Judge
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples, cyclic_warning
 from equipoise.payoffs.intervals import Interval, mean_interval, payoff_interval
 from equipoise.payoffs.table import PayoffTable, preference

@@ -9,7 +9,6 @@ import numpy as np
 from equipoise.blocks.league_sections import equilibrium_section, payoff_map
 from equipoise.blocks.section import Figure, Headline, Section, Table, number
 from equipoise.evaluation.measures import (
-    Estimate,
     History,
     Measurement,
     Measures,
@@ -18,6 +17,7 @@ from equipoise.evaluation.measures import (
     curves,
     no_default,
 )
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval
 from equipoise.solvers.exploitability import own_axis_first, replies
 

@@ -18,17 +18,10 @@ from equipoise.blocks.section import Figure, Section, interval_text, label, numb
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, EvaluationPlan, Scores, Workload
 from equipoise.evaluation.league_measures import best_of, mean_of, mean_score, meetings
-from equipoise.evaluation.measures import (
-    Estimate,
-    History,
-    Measures,
-    Quantity,
-    Records,
-    curves,
-    no_default,
-)
+from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, no_default
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval, win_rate
 from equipoise.types import PlayerId
 

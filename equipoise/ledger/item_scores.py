@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from equipoise.answer import answer_of, public_move
-from equipoise.evaluation.measures import Estimate, read_record
+from equipoise.ledger.facts import Estimate, read_record
 from equipoise.payoffs.intervals import mean_interval, weighted_mean
 from equipoise.types import Message, Move, Prompt, View, record_id, user
 

@@ -15,8 +15,7 @@ from equipoise import seeds
 from equipoise.answer import public_move
 from equipoise.errors import DataError, RunBusy, RunError
 from equipoise.games.base import Game
-from equipoise.ledger.ledger import MEETING, Ledger
-from equipoise.people.journal import (
+from equipoise.ledger.journal import (
     CHANCE,
     FOLDER,
     LONGEST_REASON,
@@ -29,6 +28,7 @@ from equipoise.people.journal import (
     pair_id,
     votes_of,
 )
+from equipoise.ledger.ledger import MEETING, Ledger
 from equipoise.ratings.base import Outcome
 from equipoise.ratings.bradley_terry import information_gain
 from equipoise.runs.directory import LEDGER, RunDirectory

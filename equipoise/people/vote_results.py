@@ -19,9 +19,7 @@ from equipoise.evaluation.judge_opinions import (
     readings,
     voter_agreement,
 )
-from equipoise.payoffs.intervals import Interval
-from equipoise.payoffs.judge_agreement import Calibration, calibrate
-from equipoise.people.journal import (
+from equipoise.ledger.journal import (
     BOTH_BAD,
     HUMAN,
     HumanVote,
@@ -31,6 +29,8 @@ from equipoise.people.journal import (
     judged_pairs,
     votes_of,
 )
+from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.judge_agreement import Calibration, calibrate
 from equipoise.ratings.base import Rating, Ratings
 from equipoise.ratings.bradley_terry import BradleyTerry
 from equipoise.runs.directory import RunDirectory

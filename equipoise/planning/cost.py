@@ -34,7 +34,7 @@ from equipoise.sampling.engines.base import RemoteSampler
 from equipoise.types import Prompt
 
 if TYPE_CHECKING:
-    from equipoise.models.trial import Trial, WorkShape
+    from equipoise.planning.trial import Trial, WorkShape
 
 SAMPLE = 200  # prompts whose tokens are counted
 ASSUMED = 64.0  # tokens of a prompt where there is none
@@ -141,7 +141,7 @@ def _estimate(
     player: Local, trainer: Learner, judge: Judge, prompts: Sequence[Prompt], work: Work
 ) -> CostEstimate:
     from equipoise.models.device import choose_device
-    from equipoise.models.trial import try_model
+    from equipoise.planning.trial import try_model
 
     device = choose_device(player.device)
     program = program_memory() if device.type == "cpu" else 0
@@ -194,7 +194,7 @@ def _foresee(
     executor: Executor,
 ) -> CostEstimate:
     """The estimate on hardware that need not be here, its work shared by all its processes."""
-    from equipoise.models.trial import foresee
+    from equipoise.planning.trial import foresee
 
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
@@ -289,7 +289,7 @@ def limit_new_tokens(player: Local, prompt: float, size: Description) -> Local:
 
 def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkShape:
     """The batches in which the player samples and the trainer learns."""
-    from equipoise.models.trial import WorkShape
+    from equipoise.planning.trial import WorkShape
 
     rows = min(player.batch_size, max(1, work.answers // max(1, work.stages)))
     copies = max(1, work.answers // max(1, work.matches))

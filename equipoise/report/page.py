@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.api.exploiter import best_response, best_responses
 from equipoise.blocks.html import Page
 from equipoise.blocks.league_sections import (
     caution,
@@ -52,13 +51,14 @@ from equipoise.evaluation.sets.results_section import (
     benchmarks_section,
 )
 from equipoise.learners.base import FEW_STEPS
+from equipoise.ledger.benchmark_results import against_start
 from equipoise.ledger.ledger import MEETING, FinishedStage
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.people.vote_results import people_sections
+from equipoise.report.best_responses import best_response, best_responses
 from equipoise.report.history import SAMPLE, history, measures_type, records
 from equipoise.report.match_cards import CARDS, match_cards, match_up_table, tokens
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.named_sets.results import against_start
 from equipoise.types import Judgement
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first

@@ -8,14 +8,14 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from equipoise.api.exploiter import best_response, best_responses
 from equipoise.judges.question import advice, unread_reply
+from equipoise.ledger.benchmark_results import STAGE
+from equipoise.ledger.frames import Row, measured_rows
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.frames import Row, measured_rows
+from equipoise.report.best_responses import best_response, best_responses
 from equipoise.report.history import history, stage_records
 from equipoise.report.page import StageTime, cautions, counts, headlines, stage_times
 from equipoise.runs.directory import RunDirectory, is_running
-from equipoise.runs.named_sets.results import STAGE
 
 DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
 OTHER_DEVICES = "other_devices"  # and under which, a line each, where later

@@ -30,9 +30,8 @@ from equipoise import __version__
 from equipoise.component import FREE, Component, fixed_settings, nearest
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError, shorten
 from equipoise.ledger.database import damaged_records, noted
+from equipoise.ledger.journal import adopt
 from equipoise.ledger.ledger import Ledger
-from equipoise.people.journal import adopt
-from equipoise.planning.checks import CheckedRun, check_run
 from equipoise.players.base import Player
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
@@ -164,19 +163,16 @@ class RunDirectory:
         overwrite: bool = False,
         command: str = "",
         meta: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
     ) -> Iterator[RunDirectory]:
-        """A new run in `folder`, with the counts of prompts that the source has.
+        """A new run in `folder` of a configuration that `check_run` has checked.
 
-        `command`: what the user gave to make it; `meta`: more that its ledger notes. Raises
-        RunError when something is there and `overwrite` is false, when it is in use or cannot be
-        written, and what `check_run` raises. A user's mistake before the first match leaves no
-        folder.
+        `command`: what the user gave to make it; `meta`: more that its ledger notes; `notes`:
+        warnings for whoever begins it. Raises RunError as `check_vacant`. A user's mistake before
+        the first match leaves no folder.
         """
-        cls._check_vacant(folder, overwrite)
-        check_locks()
+        cls.check_vacant(config, folder, overwrite)
         there = ledger_elsewhere(config, folder)
-        checked = check_run(config)
-        cls._check_vacant(folder, overwrite)  # again, for it may have taken minutes
         if folder.is_dir():
             with cls.hold_lock(folder):
                 delete(folder)
@@ -187,7 +183,7 @@ class RunDirectory:
         for needed in (draft, place.parent):
             make_folder(needed)
         try:
-            text = checked.config.yaml()
+            text = config.yaml()
             write_text(draft / "config.yaml", text)
             Ledger.create(
                 place,
@@ -208,7 +204,7 @@ class RunDirectory:
             shutil.rmtree(draft, ignore_errors=True)
         try:
             with cls.open(folder, trust=True) as run:
-                run.notes = _notes_of_start(checked)
+                run.notes = tuple(notes)
                 yield run
         except UserError:
             with Ledger.open(folder / LEDGER) as ledger:
@@ -218,7 +214,7 @@ class RunDirectory:
             raise
 
     @staticmethod
-    def _check_vacant(folder: Path, overwrite: bool) -> None:
+    def check_vacant(config: RunConfig, folder: Path, overwrite: bool) -> None:
         """Raises RunError where a new run would replace what it must not, or cannot be written."""
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder}: is a file; choose another --out")
@@ -245,6 +241,8 @@ class RunDirectory:
             check_writable(folder.absolute().parent)
         except RunError as error:
             raise RunError(f"{error}; choose another --out") from error
+        check_locks()
+        ledger_elsewhere(config, folder)
 
     @classmethod
     @contextmanager
@@ -448,6 +446,19 @@ def _meant(folder: Path) -> str:
     return f"; {nearest(folder.name, list(known))}" if known else ""
 
 
+def is_run(target: str | Path) -> bool:
+    """Return True if it is the folder of a run."""
+    return (Path(target) / LEDGER).is_file()
+
+
+def named_run(target: str) -> tuple[str, str]:
+    """The run's folder, which may have an @ of its own, and the player of `RUN@PLAYER…`, or ""."""
+    parts = target.split("@")
+    folders = ["@".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    folder = next(filter(is_run, folders), parts[0])
+    return folder, target[len(folder) + 1 :]
+
+
 def is_running(folder: Path) -> bool:
     """True if a process holds the run's lock."""
     try:
@@ -546,13 +557,6 @@ def _moves(before: Any, now: Any) -> Iterator[tuple[tuple[str, str], str]]:
         yield (now["base_url"], now["model"]), before["base_url"]
     for name in now:
         yield from _moves(before.get(name), now[name])
-
-
-def _notes_of_start(checked: CheckedRun) -> tuple[str, ...]:
-    """Notes for whoever begins the run, those of a plan among them."""
-    from equipoise.planning.run_plan import notes_of_start  # imports much
-
-    return (*checked.notes, *notes_of_start(checked))
 
 
 def _short(value: Any) -> str:

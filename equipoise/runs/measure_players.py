@@ -2,7 +2,6 @@
 
 from equipoise.evaluation.measures import Measures
 from equipoise.runs.arena import RunArena
-from equipoise.runs.model_card import write_cards
 from equipoise.runs.named_sets.measure_set import measure_set
 from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.open_run import OpenRun
@@ -27,11 +26,13 @@ def measure(run: OpenRun, t: int) -> None:
                     measure_set(run, name, named_set, items[name], player)
             facts.update(measures.facts({player.name: player.generation for player in measured}))
             run.directory.metric(key, generation=t, **measures.numbers())
-            run.trackers.log_measures(measures, t)
+            for observer in run.observers:
+                observer.measured(measures, t)
         if any(config.learner_of(player.name).needs == "episodes" for player in learners):
             run.population.release()  # past generations that met; fine-tuning releases them itself
     if ledger.stage_facts(f"{t}/turn") is None:  # else they were written before it
-        write_cards(run.directory, learners)
+        for observer in run.observers:
+            observer.saved(learners)
     recorded = Measures.read(ledger.stage_facts(key) or {})
     run.monitor.numbers(**recorded.watched())
 

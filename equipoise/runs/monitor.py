@@ -3,14 +3,16 @@ stages.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from equipoise.errors import UserError
+from equipoise.evaluation.measures import Measures
 from equipoise.ledger.ledger import WITHIN, Ledger
 from equipoise.models.progress import following
+from equipoise.types import PlayerId
 
 
 class Monitor(Protocol):
@@ -31,6 +33,19 @@ class Monitor(Protocol):
     def numbers(self, **named: Any) -> None:
         """The numbers that matter have changed."""
         ...
+
+
+class Observer:
+    """Follows what a run records, such as a tracker; each method does nothing unless overridden."""
+
+    def trained(self, learner: str, key: str, line: Mapping[str, Any]) -> None:
+        """A line of metrics of a learner's training in the stage `key`, which is under way."""
+
+    def saved(self, players: Sequence[PlayerId]) -> None:
+        """The weights of these players are in their folders."""
+
+    def measured(self, measures: Measures, generation: int) -> None:
+        """A generation was measured."""
 
 
 class Silent(Monitor):

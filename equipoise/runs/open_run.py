@@ -6,8 +6,7 @@ stages of the loop, evaluations, cold starts and re-judging all take this one re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -23,9 +22,8 @@ from equipoise.runs.executors.dispatcher import Dispatcher
 from equipoise.runs.executors.worker_pool import WorkerPool
 from equipoise.runs.live_learners import LiveLearners
 from equipoise.runs.memory import Memory
-from equipoise.runs.monitor import Monitor, Silent, StageClock
+from equipoise.runs.monitor import Monitor, Observer, Silent, StageClock
 from equipoise.runs.roster import Roster
-from equipoise.runs.trackers import Trackers, open_trackers
 from equipoise.types import PlayerId
 
 Service = TypeVar("Service")
@@ -36,12 +34,14 @@ class OpenRun:
     """A run open to be played or measured; a context manager that closes what it opened.
 
     `workers`: None: this process works. `guests`: players beside the configured ones, by name.
+    `observers` follow what is recorded.
     """
 
     directory: RunDirectory
     monitor: Monitor = field(default_factory=Silent)
     workers: WorkerPool | None = None
     guests: Mapping[str, Player] = field(default_factory=dict)
+    observers: Sequence[Observer] = ()
 
     @property
     def config(self) -> RunConfig:
@@ -103,15 +103,6 @@ class OpenRun:
         return {name: self.directory.from_anywhere(each) for name, each in players.items()}
 
     @cached_property
-    def trackers(self) -> Trackers:
-        """The trackers that `report_to` names; opened by whoever plays the run out, else none."""
-        return Trackers(self.directory, [])
-
-    def open_trackers(self) -> None:
-        """Open the trackers that `report_to` names, before anything is played."""
-        vars(self)["trackers"] = self._closing.enter_context(open_trackers(self.directory))
-
-    @cached_property
     def stage(self) -> StageClock:
         """Times stages and marks them finished: `with run.stage("play", key, t) as facts:`."""
         return StageClock(self.ledger)
@@ -124,10 +115,6 @@ class OpenRun:
     @cached_property
     def _services(self) -> dict[Callable[[Any], Any], Any]:
         return {}
-
-    @cached_property
-    def _closing(self) -> ExitStack:
-        return ExitStack()
 
     def service(self, make: Callable[[OpenRun], Service]) -> Service:
         """The one `make(run)` of this run, made at its first use, for what stages share."""
@@ -148,8 +135,7 @@ class OpenRun:
     # -- its end
 
     def close(self) -> None:
-        """Close trackers, learners in memory and players."""
-        self._closing.close()
+        """Close learners in memory and players."""
         if "live" in vars(self):
             self.live.close()
         if "population" in vars(self):

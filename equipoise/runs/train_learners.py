@@ -18,7 +18,6 @@ from equipoise.learners.hand_over import compare, has_probes
 from equipoise.players.base import TokenScorer
 from equipoise.runs.contexts import match_context
 from equipoise.runs.executors.dispatcher import RemoteTraining
-from equipoise.runs.model_card import write_cards
 from equipoise.runs.monitor import within
 from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.open_run import OpenRun
@@ -93,7 +92,8 @@ def train(
                 facts.update(read_json(home / FACTS))
                 facts.update(_hand_over(run, learner, newborn, t))
             run.ledger.add_player(newborn, _begins_at(run, learner, t), trainer.kind, facts)
-            write_cards(run.directory, [newborn])
+            for observer in run.observers:
+                observer.saved([newborn])
     run.live.drop_old_states(learner.name)
     if run.config.keep != "all":
         run.population.forget(learner.name, run.config.keep, _best_so_far(run))
@@ -125,12 +125,12 @@ def _best_so_far(run: OpenRun) -> set[PlayerId]:
 
 
 def _logger(run: OpenRun, key: str, name: str) -> Log:
-    """Takes a learner's lines of metrics to the run, its monitor and its trackers."""
-    track = run.trackers.training_log(name, key)
+    """Takes a learner's lines of metrics to the run, its monitor and its observers."""
 
     def log(line: dict[str, Any]) -> None:
         run.directory.metric(key, **line)
-        track(line)
+        for observer in run.observers:
+            observer.trained(name, key, line)
         run.monitor.advance(int(line.get("steps", 0)))
         shown = ("loss", "kl", "tokens_per_second")
         run.monitor.numbers(**{n: line[n] for n in shown if n in line})
@@ -167,7 +167,8 @@ def _train_again_if_lost(run: OpenRun, examples: Sequence[Any], learner: PlayerI
         run.live.save([newborn])
     else:
         _write_weights(run, examples, learner, t, log=_ignore)
-    write_cards(run.directory, [newborn])
+    for observer in run.observers:
+        observer.saved([newborn])
 
 
 # -- training from weights on disk

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from equipoise.errors import clean
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.people.journal import PlayedMatch
+from equipoise.ledger.journal import PlayedMatch
 from equipoise.people.play_server import LONGEST_MOVE, HumanMatch, PlayServer, open_play_server
 from equipoise.runs import recipe_loader
 from equipoise.serve.app import page_app

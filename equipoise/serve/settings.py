@@ -12,8 +12,7 @@ from equipoise.games.base import Game
 from equipoise.players.base import Player
 from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
-from equipoise.runs.measure_sets import is_run
+from equipoise.runs.directory import RunDirectory, is_run
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import Extension, extension_offers

@@ -9,8 +9,8 @@ from pydantic import Field
 from starlette.applications import Starlette
 
 from equipoise.errors import clean
+from equipoise.ledger.journal import AnswerRef, Choice
 from equipoise.people.ballot import Ballot, open_ballot
-from equipoise.people.journal import AnswerRef, Choice
 from equipoise.serve.app import page_app
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.protocol import Body, validate_body

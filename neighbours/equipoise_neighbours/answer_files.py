@@ -9,11 +9,11 @@ from typing import Any
 
 from equipoise.answer import answer_of
 from equipoise.errors import RunError
+from equipoise.ledger.benchmark_results import SOURCE, recorded_results
 from equipoise.ledger.item_scores import Answer, Answers, Item, Items
 from equipoise.payoffs.controlled_win_rates import style
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.recorded_answers import answers_of
-from equipoise.runs.named_sets.results import SOURCE, recorded_results
 from equipoise.system.files import write_text
 from equipoise.system.locks import check_writable
 from equipoise.types import record_id

@@ -13,7 +13,7 @@ import msgspec
 
 from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.base import Scores, comparable, number, read_json, read_lines
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores, estimate
 from equipoise.system.yaml_text import read_yaml
 from equipoise_neighbours.inspect_log import misfits

@@ -15,7 +15,8 @@ from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Recorded
 from equipoise.ledger.database import to_json
-from equipoise.people.journal import BOTH_BAD
+from equipoise.ledger.journal import BOTH_BAD
+from equipoise.planning.new_run import new_run
 from equipoise.prompts.prompt_files import read
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -73,7 +74,7 @@ def record_matches(
     if not judges:
         raise DataError(f"{files[0]}: no match is judged")
     config = recipe_loader.load(_settings(folder.name, names, judges.most_common(1)[0][0]))
-    with RunDirectory.create(config, folder, overwrite) as run:
+    with new_run(config, folder, overwrite) as run:
         judged = _write(run, records, names, source)
     return {"players": len(names), "matches": len(records), "judged": judged}
 

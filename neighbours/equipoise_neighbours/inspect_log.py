@@ -17,7 +17,7 @@ from equipoise.evaluation.harnesses.base import (
     number,
     read_json,
 )
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 
 WHAT = "a log of Inspect"

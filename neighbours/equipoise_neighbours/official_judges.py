@@ -24,7 +24,7 @@ from equipoise.evaluation.harnesses.base import (
     read_lines,
     read_text,
 )
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.types import record_id
 

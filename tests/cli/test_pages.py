@@ -13,7 +13,7 @@ import threading
 import httpx
 import pytest
 
-from equipoise.people.journal import votes_of
+from equipoise.ledger.journal import votes_of
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from small import processes_with, settings, start
 
 from equipoise.api.play_out import play_out
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent
 from tests.soak._recorded import differences
 
@@ -102,7 +102,7 @@ def test_a_run_whose_process_was_killed_ends_as_if_none_had_been(tmp_path):
     weights = {}
     for name, monitor in (("calm", Silent()), ("struck", Strikes())):
         config = recipe_loader.build(yaml.safe_load(json.dumps(values)), name)
-        with RunDirectory.create(config, tmp_path / name) as run:
+        with new_run(config, tmp_path / name) as run:
             play_out(run, monitor)
         assert workers() == []
         file = tmp_path / name / "players" / "policy" / "2" / "model.safetensors"

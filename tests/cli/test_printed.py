@@ -12,12 +12,12 @@ from equipoise.api.rejudge import Rejudgement
 from equipoise.api.rerate import Rerating
 from equipoise.blocks.section import Change, Headline
 from equipoise.cli import evaluate, plan, play, rate, recipes, run, status
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult
+from equipoise.ledger.journal import PlayedMatch
 from equipoise.models.device import Hardware
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import PayoffTable
-from equipoise.people.journal import PlayedMatch
 from equipoise.planning.cost import CostEstimate
 from equipoise.planning.first_recipe import JudgeTrial
 from equipoise.planning.phases import PhaseMemory

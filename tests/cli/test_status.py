@@ -3,13 +3,13 @@
 import pytest
 
 from equipoise.models.resources import Spending
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 
 
 @pytest.mark.long
 def test_whose_turn_it_is_is_said_where_turns_alternate(command, tmp_path):
-    with RunDirectory.create(recipe_loader.load("gpo_clerks"), tmp_path / "run") as run:
+    with new_run(recipe_loader.load("gpo_clerks"), tmp_path / "run") as run:
         for t, names in enumerate((["defender"], ["adversary"])):
             before = command("status", "run", "--json").facts
             assert "turn" not in before  # nobody else has had a turn yet
@@ -20,7 +20,7 @@ def test_whose_turn_it_is_is_said_where_turns_alternate(command, tmp_path):
 
 @pytest.mark.long
 def test_what_an_account_was_charged_is_said(command, tmp_path):
-    with RunDirectory.create(recipe_loader.load("gpo_clerks"), tmp_path / "run") as run:
+    with new_run(recipe_loader.load("gpo_clerks"), tmp_path / "run") as run:
         request = run.ledger.reserve("lab", Spending(1, 70, 0.5))
         run.ledger.settle(request, "lab", Spending(1, 20, 0.25), {}, "key")
         run.ledger.reserve("lab", Spending(1, 70, 0.5))  # in flight

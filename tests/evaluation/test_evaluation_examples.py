@@ -11,12 +11,12 @@ from equipoise.errors import ConfigError
 from equipoise.evaluation.harnesses import lm_eval_worker
 from equipoise.evaluation.held_out import HeldOut
 from equipoise.evaluation.league_measures import LeagueMeasures
-from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.sets.base import Answer, Item
 from equipoise.evaluation.sets.mt_bench import _joint
 from equipoise.evaluation.sets.problems import last_boxed
 from equipoise.evaluation.sets.refusal_sets import _item
 from equipoise.evaluation.sets.results_section import difference_text
+from equipoise.ledger.facts import Estimate
 from equipoise.types import Message, Move, Prompt, user
 
 

@@ -17,13 +17,14 @@ from equipoise.evaluation.league_measures import (
     mean_score,
     meetings,
 )
-from equipoise.evaluation.measures import Estimate, History, Measurement, changes_told
+from equipoise.evaluation.measures import History, Measurement, changes_told
 from equipoise.games.answers import Answers
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.payoffs.table import Meeting
+from equipoise.planning.new_run import new_run
 from equipoise.ratings.nash_average import NashAverage
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 from equipoise.solvers.zero_sum import ZeroSum
@@ -228,7 +229,7 @@ def test_who_is_compared_is_compared_answer_by_answer(tmp_path):
         "judge": {"kind": "pairwise", "model": comparer},
         "evaluate": {"kind": "held_out", "samples": 3},
     }
-    with RunDirectory.create(recipe_loader.build(config, "test"), tmp_path / "run") as run:
+    with new_run(recipe_loader.build(config, "test"), tmp_path / "run") as run:
         league(OpenRun(run), 0)
         facts = run.ledger.stage_facts("0/measure")
         planned, played = planned_and_played(run)

@@ -15,10 +15,10 @@ from equipoise.evaluation.meta_measures import ANYBODY, MetaGameMeasures, _name_
 from equipoise.games.answers import Answers
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.payoffs.intervals import payoff_interval
+from equipoise.planning.new_run import new_run
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, read_policy
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league as play
 from equipoise.runs.open_run import OpenRun
 from equipoise.solvers.base import Solver
@@ -175,7 +175,7 @@ def test_a_played_table_is_that_of_the_rules(tmp_path):
         "judge": "matrix",
         "evaluate": {"kind": "meta_game", "exact": False, "samples": 2},
     }
-    with RunDirectory.create(recipe_loader.build(config, "test"), tmp_path / "run") as run:
+    with new_run(recipe_loader.build(config, "test"), tmp_path / "run") as run:
         play(OpenRun(run), 0)
         found = MetaGameMeasures.read(run.ledger.stage_facts("0/measure"))
         planned, played = planned_and_played(run)

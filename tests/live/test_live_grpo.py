@@ -8,8 +8,8 @@ from statistics import fmean
 
 import pytest
 
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 
@@ -68,7 +68,7 @@ def test_grpo_through_vllm_ends_where_the_local_sampler_ends(serving, tmp_path, 
     for seed in SEEDS:
         for name, sampler in (("local", "local"), ("vllm", engine)):
             config = recipe_loader.build(recipe(seed, sampler), name)
-            with RunDirectory.create(config, tmp_path / f"{name}{seed}") as run:
+            with new_run(config, tmp_path / f"{name}{seed}") as run:
                 league(OpenRun(run), UPDATES)
                 measured = run.ledger.stages("measure")
                 learned = run.ledger.stages("learn")

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from equipoise.errors import ModelError
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import describe, load_config, load_model, load_tokenizer
-from equipoise.models.trial import WorkShape, try_model
+from equipoise.planning.trial import WorkShape, try_model
 from equipoise.players.local import Local
 from equipoise.system.files import CHECKSUMS, faults
 

@@ -17,7 +17,7 @@ from equipoise.models.loading import (
     load_model,
     load_tokenizer,
 )
-from equipoise.models.trial import WorkShape, try_model
+from equipoise.planning.trial import WorkShape, try_model
 
 LORA = Lora(r=2, alpha=4)
 IDS = torch.tensor([[5, 9, 17, 30, 44, 8]])

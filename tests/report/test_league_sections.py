@@ -21,7 +21,7 @@ from equipoise.blocks.section import Curve, Figure, SampleSize, Table
 from equipoise.evaluation.judge_report import MeanGiven
 from equipoise.evaluation.judge_sections import judges_section, who_judged_whom_section
 from equipoise.evaluation.last_test import SelectionRecord, selection_section
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.models.resources import Spending
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.table import Meeting, tally

@@ -15,6 +15,7 @@ from readable import shown
 
 from equipoise import open_run
 from equipoise.blocks.section import Cards, Table, Tiles
+from equipoise.planning.new_run import new_run
 from equipoise.report.page import changes, headlines, page
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -199,7 +200,7 @@ def measured(place, values):
     if "path" in values["prompts"]:
         values = values | {"prompts": values["prompts"] | {"path": str(path)}}
     resolved = recipe_loader.build({"generations": 0, **values}, "test")
-    with RunDirectory.create(resolved, place) as run:
+    with new_run(resolved, place) as run:
         league(OpenRun(run), 0)
     return place
 

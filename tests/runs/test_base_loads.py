@@ -8,8 +8,8 @@ from safetensors.torch import load_file
 
 from equipoise.learners import fine_tuning
 from equipoise.models import loading
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 
@@ -58,7 +58,7 @@ def test_a_league_loads_its_base_once_and_learns_the_same(
 
     def play(folder) -> int:
         loads.clear()
-        with RunDirectory.create(resolved, folder) as run:
+        with new_run(resolved, folder) as run:
             league(OpenRun(run), generations)
         return len(loads)
 

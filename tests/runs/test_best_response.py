@@ -7,10 +7,11 @@ import pytest
 from small import SMALL, settings
 
 import equipoise
-from equipoise.api.exploiter import prepare
+from equipoise.api.best_response import prepare
 from equipoise.environments.matrix.game import KNOWN
 from equipoise.evaluation.measures import Measures
 from equipoise.evaluation.role_cross_play import RoleLeague, RoleMeasures
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
@@ -126,11 +127,11 @@ def test_what_nobody_can_be_trained_against_is_refused(red_team_run, paper, comm
     """Before anything is written or sampled: one message, code 2."""
     siege, league = red_team_run, paper
     one_seat = tmp_path / "one_seat"
-    with RunDirectory.create(recipe_loader.load("gtalign_clerks"), one_seat):
+    with new_run(recipe_loader.load("gtalign_clerks"), one_seat):
         pass
     clerk = tmp_path / "clerk"
     other = {"players.other": {"kind": "scripted", "text": "no"}}
-    with RunDirectory.create(recipe_loader.load("quickstart", other), clerk):
+    with new_run(recipe_loader.load("quickstart", other), clerk):
         pass
     faults = {
         (f"{siege}@defender@9",): "no generation '9' of defender; there are 0, 1",

@@ -7,9 +7,10 @@ from small import FINITE, quickstart, settings
 from equipoise.errors import ConfigError
 from equipoise.learners.tabular_learner import expectation, newton, win_probabilities
 from equipoise.losses.base import PreferenceLoss
+from equipoise.planning.new_run import new_run
+from equipoise.report.model_card import model_card
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.model_card import model_card
 from equipoise.types import PlayerId
 
 
@@ -124,7 +125,7 @@ def test_each_generation_learns_by_its_own_values(command, tmp_path):
 
 def test_a_card_says_what_its_own_generation_was_trained_with(tmp_path):
     config = quickstart(generations=2, loss={"kind": "dpo", "beta": [0.1, 0.7]})
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         for t in range(2):
             run.ledger.finish(f"{t}/turn", t, "turn", {"learn": ["policy"]}, 0.0)
         cards = [str(model_card(run, PlayerId("policy", age))) for age in (1, 2)]

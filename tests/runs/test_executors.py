@@ -22,8 +22,8 @@ from small import is_recorded, wait_for_record
 
 from equipoise.api.play_out import play_out
 from equipoise.errors import ConfigError, EquipoiseError, ModelError
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors import processes
 from equipoise.runs.executors.base import Executor, Local, short_form, workers
 from equipoise.runs.executors.processes import Processes
@@ -78,7 +78,7 @@ TIMED = {"seconds", "tokens_per_second", "checksum"}  # the last: of rows with t
 
 def played(folder: Path, executor: object) -> Path:
     values = {**VALUES, "executor": executor}
-    with RunDirectory.create(recipe_loader.build(values, "test"), folder) as run:
+    with new_run(recipe_loader.build(values, "test"), folder) as run:
         play_out(run)
     return folder
 
@@ -128,7 +128,7 @@ def test_peers_grade_with_workers_as_they_do_here(tmp_path):
     for executor in ("local", {"processes": 2}):
         config = recipe_loader.build({**values, "executor": executor}, "test")
         folders.append(tmp_path / f"run{len(folders)}")
-        with RunDirectory.create(config, folders[-1]) as run:
+        with new_run(config, folders[-1]) as run:
             play_out(run)
     here, there = map(records, folders)
     assert there["judgements"] == here["judgements"]

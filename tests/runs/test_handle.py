@@ -14,7 +14,7 @@ from equipoise.api import play_out as playing
 from equipoise.api.handle import PARTS, Run
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.judges.pointwise import Pointwise
-from equipoise.report import frames
+from equipoise.ledger import frames
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 

@@ -10,8 +10,9 @@ import pytest
 
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.harnesses.base import Harness, Measured, Prepared, Scores
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
+from equipoise.planning.new_run import new_run
 from equipoise.players.base import TextScorer
 from equipoise.players.population import Population
 from equipoise.runs import recipe_loader
@@ -25,7 +26,7 @@ from equipoise.types import PlayerId
 def folder(tmp_path):
     """A run that has not begun."""
     config = recipe_loader.load("rock_paper_scissors", {"generations": 1})
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         return run.folder
 
 
@@ -149,7 +150,7 @@ def run_of_a_model(tmp_path):
     prompts = {"kind": "blank", "per_generation": 1, "held_out": 0}
     values = {"generations": 0, "players": players, "prompts": prompts, "evaluate": "sets"}
     config = recipe_loader.build({**values, "game": "answers", "judge": "exact"}, "test")
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         yield run
 
 

@@ -10,9 +10,9 @@ import pytest
 from small import FINITE
 
 from equipoise.errors import DataError
+from equipoise.ledger.frames import columns
 from equipoise.ledger.ledger import Ledger
-from equipoise.report.frames import columns
-from equipoise.runs.parquet import SCHEMA, TABLES, check, export
+from equipoise.ledger.parquet import SCHEMA, TABLES, check, export
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
 

@@ -13,6 +13,7 @@ from equipoise.cli.rate import judge, rate
 from equipoise.data.opponent_logprobs import text_key
 from equipoise.errors import ConfigError, UserError
 from equipoise.ledger.ledger import MEETING
+from equipoise.planning.new_run import new_run
 from equipoise.players.population import Population
 from equipoise.runs import recipe_loader
 from equipoise.runs.arena import RunArena
@@ -62,7 +63,7 @@ VALUES = {
 
 
 def play(values: dict, folder) -> None:
-    with RunDirectory.create(recipe_loader.build(values, "test"), folder) as run:
+    with new_run(recipe_loader.build(values, "test"), folder) as run:
         league(OpenRun(run), run.config.generations)
 
 

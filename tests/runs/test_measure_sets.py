@@ -12,14 +12,15 @@ from openai_server import Say
 from small import quickstart
 
 import equipoise
+from equipoise.api.measure_sets import discard_unused, run_for_model
 from equipoise.errors import ConfigError, DataError, NoSignal, RunError
-from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.sets.prompt_set import PromptSet
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, Item, ItemScores
+from equipoise.planning.new_run import new_run
 from equipoise.prompts.rows import Prompt
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.measure_sets import discard_unused, run_for_model
 from equipoise.runs.named_sets import results as benchmarks
 from equipoise.runs.named_sets.measure_set import _judge_context
 from equipoise.runs.named_sets.recorded_answers import answers_of
@@ -198,8 +199,8 @@ def test_a_game_s_rules_may_ask(run, sums):
 
 
 def test_further_turns_are_asked_below_the_answers(run):
+    from equipoise.api.measure_sets import measure_sets
     from equipoise.evaluation.sets.prompt_set import PromptSet
-    from equipoise.runs.measure_sets import measure_sets
     from equipoise.runs.monitor import Silent
 
     class TwoTurns(PromptSet):
@@ -480,7 +481,7 @@ def test_whom_a_set_would_choose_keeps_its_weights(tmp_path):
     config = quickstart(loss="dpo", keep=1, **chosen)
     own = config.evaluate.sets["dev"].settings()
     measured = [(0, 0.1, own), (1, 0.9, own), (2, 0.5, own), (2, 1.0, {})]
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         opened = OpenRun(run)
         assert _best_so_far(opened) == set()
         for n, (age, mean, settings) in enumerate(measured):

@@ -12,6 +12,7 @@ from equipoise.api.play_out import play_out
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
+from equipoise.planning.new_run import new_run
 from equipoise.planning.run_plan import plan
 from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
@@ -81,7 +82,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
     folder = tmp_path / "run"
     words = r"9 calls.*resume .*run -s players\.dan\.budget\.calls="
     with (
-        RunDirectory.create(recipe_loader.build(values(server.url, 9), "test"), folder) as run,
+        new_run(recipe_loader.build(values(server.url, 9), "test"), folder) as run,
         pytest.raises(Stopped, match=words),
     ):
         play_out(run)
@@ -116,9 +117,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
 
 @pytest.mark.long
 def test_only_limits_may_change_midway(server, tmp_path):
-    with RunDirectory.create(
-        recipe_loader.build(values(server.url, None), "test"), tmp_path / "run"
-    ) as run:
+    with new_run(recipe_loader.build(values(server.url, None), "test"), tmp_path / "run") as run:
         with pytest.raises(ConfigError, match=r"players\.dan\.model"):
             change_settings(run, ["players.dan.model=other"])
         change_settings(run, ["players.dan.timeout=9"])
@@ -165,7 +164,7 @@ def test_a_server_that_moves_is_not_paid_again(server, openai_server, tmp_path):
     for part in ("loss", "learner", "training_ratings"):
         del recipe[part]
     folder = tmp_path / "run"
-    with RunDirectory.create(recipe_loader.build(recipe, "test"), folder) as run:
+    with new_run(recipe_loader.build(recipe, "test"), folder) as run:
         assert ask(run) == {"dan": "here", "eve": "there"}
     moved = {"dan": f"[{third.url}, {server.url}]", "eve": server.url}
     for name, url in moved.items():

@@ -9,11 +9,12 @@ from huggingface_hub import DatasetCard, ModelCard
 from small import FINITE, SMALL, quickstart, settings
 
 from equipoise.models.adapters import published_name
+from equipoise.planning.new_run import new_run
 from equipoise.prompts.hub import Hub
 from equipoise.prompts.prompt_files import Files
-from equipoise.runs import model_card as model_card_module
+from equipoise.report import model_card as model_card_module
+from equipoise.report.model_card import model_card, without_folders, write_cards
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.model_card import model_card, without_folders, write_cards
 from equipoise.types import PlayerId
 
 FIRST = PlayerId("policy", 1)
@@ -165,7 +166,7 @@ def test_the_command_is_recorded(command, rows, tmp_path):
 
 def test_a_cards_command_has_every_word_of_it(tmp_path):
     given = "equipoise run '/tmp/a b/first.yaml' -s prompts.path=/data/p.csv -s judge=/me/j.py"
-    with RunDirectory.create(quickstart(), tmp_path / "run", command=given) as run:
+    with new_run(quickstart(), tmp_path / "run", command=given) as run:
         run.ledger.finish("0/turn", 0, "turn", {"learn": ["policy"]}, 0.0)
         card = str(model_card(run, PlayerId("policy", 1)))
     assert "equipoise run first.yaml -s prompts.path=p.csv -s judge=j.py" in card

@@ -6,7 +6,8 @@ import pytest
 from small import FINITE, quickstart, settings
 
 from equipoise.errors import ConfigError, ModelError, RunError
-from equipoise.runs import directory
+from equipoise.planning import new_run as new_run_module
+from equipoise.planning.new_run import new_run
 from equipoise.runs.directory import RunDirectory
 
 AGAIN = ("run", *FINITE, "--out", "run", "--overwrite", "--json")
@@ -73,19 +74,16 @@ def test_files_that_no_run_makes_stay(command, run, tmp_path, name):
 
 
 def test_a_run_that_was_made_meanwhile_is_not_replaced(tmp_path, monkeypatch):
-    check = directory.check_run
+    check = new_run_module.check_run
 
     def slow(config):
-        monkeypatch.setattr(directory, "check_run", check)
-        with RunDirectory.create(quickstart(seed=1), tmp_path / "run") as theirs:
+        monkeypatch.setattr(new_run_module, "check_run", check)
+        with new_run(quickstart(seed=1), tmp_path / "run") as theirs:
             theirs.ledger.note("work", "hours")
         return check(config)
 
-    monkeypatch.setattr(directory, "check_run", slow)
-    with (
-        pytest.raises(RunError, match="exists"),
-        RunDirectory.create(quickstart(seed=2), tmp_path / "run"),
-    ):
+    monkeypatch.setattr(new_run_module, "check_run", slow)
+    with pytest.raises(RunError, match="exists"), new_run(quickstart(seed=2), tmp_path / "run"):
         pass
     with RunDirectory.read(tmp_path / "run") as run:
         assert run.ledger.meta("work") == "hours"
@@ -94,16 +92,16 @@ def test_a_run_that_was_made_meanwhile_is_not_replaced(tmp_path, monkeypatch):
 def test_a_refused_start_takes_its_ledger_along(tmp_path):
     place, ledger = tmp_path / "run", tmp_path / "disk" / "run.sqlite"
     elsewhere = quickstart(ledger=str(ledger))
-    with pytest.raises(ModelError), RunDirectory.create(elsewhere, place):
+    with pytest.raises(ModelError), new_run(elsewhere, place):
         raise ModelError("out of memory")
     assert not place.exists() and not ledger.exists()
-    with RunDirectory.create(elsewhere, place):
+    with new_run(elsewhere, place):
         pass
     assert ledger.is_file()
 
 
 def test_a_start_that_the_checks_refuse_makes_no_folder_for_the_ledger(tmp_path):
     config = quickstart(ledger=str(tmp_path / "disk" / "run.sqlite"), policy__model="builtin/none")
-    with pytest.raises(ConfigError), RunDirectory.create(config, tmp_path / "run"):
+    with pytest.raises(ConfigError), new_run(config, tmp_path / "run"):
         pass
     assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ from equipoise.blocks.html import render
 from equipoise.blocks.section import Cards, Figure, Table, Tiles, number
 from equipoise.evaluation.measures import Records
 from equipoise.ledger.ledger import MEETING
+from equipoise.planning.new_run import new_run
 from equipoise.report.history import history, records
 from equipoise.report.match_cards import match_cards, match_up_table, tokens
 from equipoise.report.page import counts, headlines, page, training_curves, unread_reviews
@@ -141,7 +142,7 @@ def test_a_long_run_is_sampled_and_the_page_says_so(run):
 
 
 def test_a_run_without_these_records_still_reports(tmp_path):
-    with RunDirectory.create(recipe_loader.load("sparta_clerks"), tmp_path / "bare") as run:
+    with new_run(recipe_loader.load("sparta_clerks"), tmp_path / "bare") as run:
         text = render(page(run))
     assert "no rating of the training matches is recorded" in text
     assert "no two players have met in training matches" in text

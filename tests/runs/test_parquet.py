@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from equipoise.errors import DiskFull, RunError
+from equipoise.ledger import parquet
 from equipoise.ledger.ledger import Ledger
-from equipoise.runs import parquet
-from equipoise.runs.parquet import TABLES, export
+from equipoise.ledger.parquet import TABLES, export
 from equipoise.types import (
     Episode,
     Judgement,

@@ -16,8 +16,7 @@ from equipoise.api.rerate import rerate
 from equipoise.blocks.html import render
 from equipoise.data.pairs import PairMaker
 from equipoise.errors import DataError, RunBusy, RunError
-from equipoise.people.ballot import _by_gain, _shared_pairing, open_ballot
-from equipoise.people.journal import (
+from equipoise.ledger.journal import (
     HUMAN,
     PEOPLE,
     AnswerRef,
@@ -27,6 +26,7 @@ from equipoise.people.journal import (
     judged_pairs,
     votes_of,
 )
+from equipoise.people.ballot import _by_gain, _shared_pairing, open_ballot
 from equipoise.people.vote_results import people_votes, preference_rows
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Outcome, Ratings

@@ -7,10 +7,7 @@ import resource
 import pytest
 
 from equipoise.errors import DataError, DiskFull, RunError
-from equipoise.ledger.ledger import MEETING, Ledger
-from equipoise.people import ballot
-from equipoise.people.ballot import AnswerPool, choose, on_the_left
-from equipoise.people.journal import (
+from equipoise.ledger.journal import (
     AnswerRef,
     HumanVote,
     check_name,
@@ -20,6 +17,9 @@ from equipoise.people.journal import (
     pair_id,
     votes_of,
 )
+from equipoise.ledger.ledger import MEETING, Ledger
+from equipoise.people import ballot
+from equipoise.people.ballot import AnswerPool, choose, on_the_left
 from equipoise.ratings.base import Outcome
 from equipoise.types import (
     Judgement,

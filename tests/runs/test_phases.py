@@ -10,10 +10,10 @@ from equipoise.api import functions as api
 from equipoise.learners.base import Learner
 from equipoise.models.device import Hardware
 from equipoise.models.loading import Description, describe
-from equipoise.models.trial import WorkShape, foresee, try_model
 from equipoise.planning import cost
 from equipoise.planning.cost import frozen_bytes, limit_new_tokens, number_width, prompt_tokens
 from equipoise.planning.phases import phases
+from equipoise.planning.trial import WorkShape, foresee, try_model
 from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
 from equipoise.types import Message, Prompt, user
@@ -294,8 +294,8 @@ def test_advice_begins_with_what_costs_least(player, learner, training, advice):
 def test_seconds_are_counts_times_those_of_a_trial():
     from equipoise.judges.base import Judge
     from equipoise.learners.base import Learner
-    from equipoise.models.trial import Trial
     from equipoise.planning.cost import Work, _seconds
+    from equipoise.planning.trial import Trial
 
     plain = Local.model_validate({"model": "builtin", "max_new_tokens": 50})
     lora = Local.model_validate({"model": "builtin", "max_new_tokens": 50, "lora": {"r": 2}})
@@ -339,8 +339,8 @@ def test_seconds_are_counts_times_those_of_a_trial():
 
 def test_judging_is_timed_where_it_is_done_here():
     from equipoise.judges.base import Judge
-    from equipoise.models.trial import Trial
     from equipoise.planning.cost import Work, _judging
+    from equipoise.planning.trial import Trial
 
     player = Local.model_validate({"model": "builtin"})
     trial = Trial(0.001, 0.02, 0.003, 0.005, 0.7, 1.0, 1.0)

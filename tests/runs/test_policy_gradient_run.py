@@ -13,6 +13,7 @@ from equipoise.api.extending import change_settings
 from equipoise.errors import EquipoiseError
 from equipoise.learners.policy_trainer import PolicyOptimizer
 from equipoise.learners.sampled_policy import SampledPolicy
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.damage import examine
 from equipoise.runs.directory import RunDirectory
@@ -97,7 +98,7 @@ def go_on(folder: Path, monitor=None, **learner) -> list[dict]:
     opened = (
         RunDirectory.open(folder)
         if folder.exists()
-        else RunDirectory.create(recipe_loader.build(values(**learner), "test"), folder)
+        else new_run(recipe_loader.build(values(**learner), "test"), folder)
     )
     with opened as run:
         league(OpenRun(run, monitor or Monitor()), GENERATIONS)
@@ -162,7 +163,7 @@ def test_a_finished_run_goes_on_for_another_generation(calm, tmp_path):
     """Its learners are taken from their states."""
     folder = tmp_path / "run"
     config = recipe_loader.build({**values(), "generations": 3}, "test")
-    with RunDirectory.create(config, folder) as run:
+    with new_run(config, folder) as run:
         league(OpenRun(run, Monitor()), 3)
     with RunDirectory.open(folder) as run:
         change_settings(run, {"generations": GENERATIONS})

@@ -9,9 +9,9 @@ import pytest
 from equipoise.api.play_out import play_out
 from equipoise.models import progress
 from equipoise.models.sequence_scores import read_once
+from equipoise.planning.new_run import new_run
 from equipoise.report import summary
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent, within
 
 SETTINGS = [
@@ -43,7 +43,7 @@ def test_models_tell_how_far_they_are_within_every_stage(tmp_path, monkeypatch, 
     monkeypatch.setattr(progress, "PAUSE", 0.0)
     watcher = Watcher()
     config = recipe_loader.load("quickstart", SETTINGS)
-    with RunDirectory.create(config, tmp_path / "run", False, "") as run:
+    with new_run(config, tmp_path / "run", False, "") as run:
         played = play_out(run, watcher)
     # Twelve matches are one commit.
     assert len(watcher.parts["play"]) > 4

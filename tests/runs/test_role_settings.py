@@ -12,7 +12,7 @@ from judge_context import TestContext
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
 from equipoise.ledger.ledger import Ledger
-from equipoise.runs.directory import RunDirectory
+from equipoise.planning.new_run import new_run
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.recipe_loader import build
@@ -132,7 +132,7 @@ def test_a_faulty_template_is_found_before_there_is_a_run(tmp_path):
     )
     with (
         pytest.raises(DataError, match=r"game.text: .*mine.txt: the placeholder 'seed' is missing"),
-        RunDirectory.create(config, tmp_path / "run"),
+        new_run(config, tmp_path / "run"),
     ):
         raise AssertionError("no run begins")
     assert not (tmp_path / "run").exists()

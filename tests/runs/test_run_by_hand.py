@@ -18,16 +18,17 @@ from equipoise.api.rejudge import rejudge
 from equipoise.api.rerate import rerate
 from equipoise.blocks.section import Tiles
 from equipoise.errors import RunError
-from equipoise.evaluation.measures import Estimate
 from equipoise.judges.base import Judge
-from equipoise.ratings.base import Duel
-from equipoise.report.frames import (
+from equipoise.ledger.facts import Estimate
+from equipoise.ledger.frames import (
     judgement_rows,
     match_rows,
     measured_rows,
     pair_rows,
     rating_rows,
 )
+from equipoise.planning.new_run import new_run
+from equipoise.ratings.base import Duel
 from equipoise.report.page import page
 from equipoise.report.summary import progress, summary
 from equipoise.runs import recipe_loader
@@ -84,7 +85,7 @@ def run(tmp_path_factory, noted):
     rows = [json.dumps({"prompt": f"question {n}"}) + "\n" for n in range(40)]
     (folder / "prompts.jsonl").write_text("".join(rows))
     config = recipe_loader.build(settings(str(folder / "prompts.jsonl")), "test")
-    with RunDirectory.create(config, folder / "run") as made, OpenRun(made, noted) as opened:
+    with new_run(config, folder / "run") as made, OpenRun(made, noted) as opened:
         league(opened, GENERATIONS)
     with RunDirectory.read(folder / "run") as directory, OpenRun(directory) as opened:
         yield opened
@@ -303,7 +304,7 @@ def test_the_plan_had_counted_all_of_it(run):
 def test_frames_hold_the_records(run):
     directory = run.directory
     every = {m.id: m for part in ("train", "held_out", "test") for m in run.ledger.matches(part)}
-    seats = list(match_rows(directory, None, None))
+    seats = list(match_rows(directory.ledger, None, None))
     assert len(seats) == 2 * len(every)
     for row in seats:
         match = every[row["match"]]
@@ -311,18 +312,18 @@ def test_frames_hold_the_records(run):
         assert (row["answer"], row["finish"], row["turns"]) == (move.text, move.finish, 1)
         assert (row["generation"], row["split"]) == (match.generation, match.split)
         assert row["player"] == str(match.seats[row["seat"]])
-    trained = list(judgement_rows(directory, "train", 1))
+    trained = list(judgement_rows(directory.ledger, "score", "train", 1))
     assert len(trained) == 16 and {row["judge"] for row in trained} == {"peers"}
     for one, other in zip(trained[::2], trained[1::2], strict=True):
         assert one["match"] == other["match"] and one["seat"] != other["seat"]
         assert one["margin"] == pytest.approx(one["score"] - other["score"])
         assert other["margin"] == pytest.approx(-one["margin"])
-    taught = [row for row in pair_rows(directory, 2) if row["name"] == "bob"]
+    taught = [row for row in pair_rows(directory.ledger, 2) if row["name"] == "bob"]
     assert {row["player"] for row in taught} == {"bob@2"}
     assert [(row["pair"], row["chosen"], row["rejected"]) for row in taught] == [
         (row["id"], row["chosen"], row["rejected"]) for row in given(run, "bob", 2)["pairs"]
     ]
-    rated = [row for row in rating_rows(directory) if row["by"] == "matches"]
+    rated = [row for row in rating_rows(directory.ledger) if row["by"] == "matches"]
     for t in range(GENERATIONS):
         of_t = {row["player"]: row["rating"] for row in rated if row["generation"] == t}
         ages = {name: t if name in LEARNERS else 0 for name in SKILLS}

@@ -9,6 +9,7 @@ from vllm_server import VllmServer
 
 from equipoise.errors import ModelError
 from equipoise.models.adapters import resolve
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
@@ -69,7 +70,7 @@ def go_on(folder: Path, given: dict) -> list[Match]:
     opened = (
         RunDirectory.open(folder)
         if folder.exists()
-        else RunDirectory.create(recipe_loader.build(given, "test"), folder)
+        else new_run(recipe_loader.build(given, "test"), folder)
     )
     with opened as run:
         league(OpenRun(run), GENERATIONS)

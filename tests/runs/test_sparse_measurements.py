@@ -6,6 +6,7 @@ import pytest
 
 from equipoise.api.play_out import play_out
 from equipoise.api.rerate import rerate
+from equipoise.planning.new_run import new_run
 from equipoise.report.history import stage_records
 from equipoise.report.page import counts, page, stage_times
 from equipoise.runs import loop, recipe_loader
@@ -32,7 +33,7 @@ def played(tmp_path_factory):
     """(the run, the seconds that it took by the clock)"""
     folder = tmp_path_factory.mktemp("sparse") / "run"
     started = time.perf_counter()
-    with RunDirectory.create(recipe_loader.load("quickstart", SETTINGS), folder) as run:
+    with new_run(recipe_loader.load("quickstart", SETTINGS), folder) as run:
         play_out(run)
     seconds = time.perf_counter() - started
     with RunDirectory.read(folder) as run:
@@ -96,7 +97,7 @@ def test_a_learner_in_memory_meets_the_past_that_was_measured_and_lets_it_go(tmp
     measure = loop.measure
     monkeypatch.setattr(loop, "measure", watched)
     config = recipe_loader.load("kuhn_poker", settings)
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         play_out(run)
         met = {
             str(player)
@@ -113,7 +114,7 @@ def test_generations_compared_by_scores_without_a_scale_are_ordered(tmp_path):
     panel = f"judge={{kind: panel, standardise: true, judges: {members}}}"
     few = [panel, "generations=1", "evaluate.every=1", "evaluate.sets={greedy: null}"]
     config = recipe_loader.load("quickstart", [*SETTINGS, *few])
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         play_out(run)
         measured = run.ledger.stage_facts("1/measure")
     assert 0 <= measured["win_rates"]["policy@1"]["mean"] <= 1

@@ -19,18 +19,19 @@ import pytest
 from small import SMALL, settings
 
 from equipoise.errors import ConfigError
+from equipoise.planning.new_run import new_run
 from equipoise.ratings.base import Rating
-from equipoise.runs import recipe_loader, trackers
-from equipoise.runs.directory import RunDirectory
-from equipoise.runs.trackers import Trackers
+from equipoise.report import trackers
+from equipoise.report.trackers import Trackers
+from equipoise.runs import recipe_loader
 
 FIRST = """
 from pathlib import Path
 from equipoise.errors import Stopped
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
+from equipoise.planning.new_run import new_run
 from equipoise.runs.monitor import Silent
-from equipoise.runs.play_out import play_out
+from equipoise.api.play_out import play_out
 
 class Stop(Silent):
     def stage(self, name, total=None, generation=None):
@@ -39,7 +40,7 @@ class Stop(Silent):
 
 settings = ["generations=3", "report_to=[{kind}]"]
 config = recipe_loader.load("rock_paper_scissors", settings)
-with RunDirectory.create(config, Path("run")) as run:
+with new_run(config, Path("run")) as run:
     try:
         play_out(run, Stop())
     except Stopped:
@@ -218,11 +219,14 @@ class Paper:
     def __init__(self, *_):
         self.lines, self.closed = [], False
 
+    def start(self):
+        print("tracker begins")
+
     def log(self, values, step):
         print("tracker speaks")
         self.lines.append((step, dict(values)))
 
-    def close(self):
+    def finish(self):
         print("tracker ends")
         self.closed = True
 
@@ -231,7 +235,7 @@ class Paper:
 def pool(tmp_path):
     """A run whose records are made here: two trainings, two judged generations, one measurement."""
     config = recipe_loader.load("rock_paper_scissors", [])
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         (run.folder / "logs").mkdir()
         for t, (answers, unjudged) in enumerate(((30, 0.5), (10, 0.1))):
             found = {"answers": answers, "unjudged_share": unjudged}
@@ -247,10 +251,12 @@ def pool(tmp_path):
 def test_a_trainings_lines_lie_over_all_steps_so_far(pool, capsys):
     paper = Paper()
     before = 4 + 1
-    log = Trackers(pool, [paper]).training_log("ann", "2/learn")
-    log({"step": 1, "steps": 2, "loss": 0.5, "name": "x", "bad": float("nan")})
-    log({"loss": 1, "seconds": float("inf")})
-    log({"steps": 3, "margin": True})
+    trackers = Trackers(pool, [paper])
+    trackers.trained(
+        "ann", "2/learn", {"step": 1, "steps": 2, "loss": 0.5, "name": "x", "bad": float("nan")}
+    )
+    trackers.trained("ann", "2/learn", {"loss": 1, "seconds": float("inf")})
+    trackers.trained("ann", "2/learn", {"steps": 3, "margin": True})
     assert paper.lines == [
         (before + 2, {"ann/loss": 0.5}),
         (before + 2, {"ann/loss": 1.0}),
@@ -258,9 +264,6 @@ def test_a_trainings_lines_lie_over_all_steps_so_far(pool, capsys):
     ]
     assert capsys.readouterr().out == ""
     assert (pool.folder / "logs" / "trackers.txt").read_text() == "tracker speaks\n" * 3
-    silent = Trackers(pool, [])
-    silent.training_log("ann", "2/learn")({"loss": 1})
-    silent.log_measures(None, 0)
 
 
 @dataclass
@@ -280,7 +283,7 @@ def test_a_measurement_is_logged_with_ratings_and_what_was_not_judged(pool):
     names = ("ann@1", "ann@2", "ben@2", "ben@1", "solo")
     ratings = tuple(Rating(name, float(n), 0.0, 9.0) for n, name in enumerate(names))
     paper = Paper()
-    Trackers(pool, [paper]).log_measures(Found({"ann": 1}, ratings), 2)
+    Trackers(pool, [paper]).measured(Found({"ann": 1}, ratings), 2)
     assert paper.lines == [
         (
             5,
@@ -310,14 +313,14 @@ def test_the_trackers_of_a_run_are_opened_and_closed_whatever_happens(tmp_path, 
     monkeypatch.setitem(trackers.KINDS, "tensorboard", paper)
     settings = ["report_to=[tensorboard]", "name=mine"]
     config = recipe_loader.load("rock_paper_scissors", settings)
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         with pytest.raises(KeyError), trackers.open_trackers(run):
             raise KeyError
         [(arguments, tracker)] = opened
         assert arguments == (run.folder / "logs", "mine", "mine run") and tracker.closed
     bare = recipe_loader.load("rock_paper_scissors", [])
-    with RunDirectory.create(bare, tmp_path / "bare") as run, trackers.open_trackers(run) as none:
-        none.training_log("a", "0/learn")({"loss": 1})
+    with new_run(bare, tmp_path / "bare") as run, trackers.open_trackers(run) as none:
+        assert none == []
     assert not (tmp_path / "bare" / "logs").exists()
 
 
@@ -340,14 +343,16 @@ class Noting:
         return self._returns.get(self._name.rpartition(".")[2], self)
 
 
-def told(tracker):
-    tracker.log({"loss": 0.5, "league/gap": 1.0}, 7)
-    tracker.close()
+def follow(kind, logs):
+    """Open a tracker, have it log two numbers, and close it."""
+    tracker = trackers.start_tracker(kind, logs, "project", "name")
+    tracker.log({"loss": 0.5, "league/gap": 1.0}, step=7)
+    tracker.finish()
 
 
 def test_tensorboard_gets_each_number_at_its_step(tmp_path):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
-    told(trackers.TensorBoard(tmp_path, "project", "name"))
+    follow("tensorboard", tmp_path)
     assert tensorboard(tmp_path) == (1, {"loss": [(7, 0.5)], "league/gap": [(7, 1.0)]})
 
 
@@ -356,7 +361,7 @@ def test_trackio_keeps_its_numbers_in_the_run_s_folder(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", Noting(calls))
     monkeypatch.setitem(sys.modules, "trackio.utils", home)
     monkeypatch.delenv("TRACKIO_DIR", raising=False)
-    told(trackers.Trackio(tmp_path, "project", "name"))
+    follow("trackio", tmp_path)
     [(_, _, named), logged, finished] = calls
     assert named == {
         "project": "project",
@@ -367,12 +372,13 @@ def test_trackio_keeps_its_numbers_in_the_run_s_folder(tmp_path, monkeypatch):
         "auto_log_gpu": False,
     }
     assert logged[1:] == (({"loss": 0.5, "league/gap": 1.0},), {"step": 7})
-    assert finished == ("finish", (), {}) and "TRACKIO_DIR" not in os.environ
+    assert finished == ("finish", (), {})
+    assert "TRACKIO_DIR" not in os.environ
     home.TRACKIO_DIR = "/elsewhere"
     with pytest.raises(ConfigError, match="trackio already writes to /elsewhere in this process"):
-        trackers.Trackio(tmp_path, "project", "name")
+        follow("trackio", tmp_path)
     monkeypatch.setenv("TRACKIO_DIR", "/elsewhere")  # as the user wants it
-    trackers.Trackio(tmp_path, "project", "name")
+    follow("trackio", tmp_path)
     assert os.environ["TRACKIO_DIR"] == "/elsewhere"
 
 
@@ -383,12 +389,13 @@ def test_wandb_is_offline_and_a_folder_s_run_has_one_identity(tmp_path, monkeypa
     for mode, folder in (("offline", "a"), ("offline", "b"), ("online", "b")):
         if mode == "online":
             monkeypatch.setenv("WANDB_MODE", mode)
-        told(trackers.WandB(tmp_path / folder, "project", "name"))
+        follow("wandb", tmp_path / folder)
     begun = [named for name, _, named in calls if name == "init"]
     assert [each["mode"] for each in begun] == ["offline", "offline", "online"]
     assert [each["dir"] for each in begun] == [str(tmp_path / name) for name in "abb"]
     one, two, again = (each["id"] for each in begun)
-    assert one != two == again and len(one) == 12
+    assert one != two == again
+    assert len(one) == 12
     assert all((each["project"], each["name"]) == ("project", "name") for each in begun)
     assert all(each["resume"] == "allow" for each in begun)
     settings = [named for name, _, named in calls if name == "Settings"]
@@ -403,32 +410,31 @@ def test_wandb_is_offline_and_a_folder_s_run_has_one_identity(tmp_path, monkeypa
 @pytest.mark.parametrize("known", [False, True], ids=["a new project", "a known one"])
 def test_mlflow_goes_on_with_the_run_of_a_folder(known, tmp_path, monkeypatch):
     calls = []
-    experiment = SimpleNamespace(experiment_id="5") if known else None
-    client = Noting(
+    experiments = [SimpleNamespace(experiment_id="5")] if known else []
+    library = Noting(
         calls,
-        get_experiment_by_name=experiment,
+        search_experiments=experiments,
         create_experiment="5",
-        create_run=SimpleNamespace(info=SimpleNamespace(run_id="r1")),
+        start_run=SimpleNamespace(info=SimpleNamespace(run_id="r1")),
     )
-    monkeypatch.setitem(sys.modules, "mlflow", Noting(calls))
-    monkeypatch.setitem(sys.modules, "mlflow.tracking", client)
+    monkeypatch.setitem(sys.modules, "mlflow", library)
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "as it was")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
-    told(trackers.MLflow(tmp_path, "project", "name"))
+    for name in ("MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID", "MLFLOW_NESTED_RUN", "MLFLOW_TAGS"):
+        monkeypatch.delenv(name, raising=False)
+    follow("mlflow", tmp_path)
     address = (tmp_path / "mlflow").resolve().as_uri()
-    assert calls[0] == ("MlflowClient", (), {"tracking_uri": address})
-    assert ([call[0].rpartition(".")[2] for call in calls]).count("create_experiment") == (
-        not known
-    )
-    [made] = [call for call in calls if call[0].endswith("create_run")]
-    assert made[1:] == (("5",), {"run_name": "name"})
-    logged = [call[1:] for call in calls if call[0].endswith("log_metric")]
-    assert logged == [(("r1", "loss", 0.5), {"step": 7}), (("r1", "league/gap", 1.0), {"step": 7})]
-    assert calls[-1][0].endswith("set_terminated") and calls[-1][1] == ("r1",)
+    assert calls[0] == ("set_tracking_uri", (address,), {})
+    assert [call[0] for call in calls].count("create_experiment") == (not known)
+    [begun] = [named for name, _, named in calls if name == "start_run"]
+    assert (begun["experiment_id"], begun["run_name"], begun["run_id"]) == ("5", "name", None)
+    logged = [call[1:] for call in calls if call[0] == "log_metrics"]
+    assert logged == [(({"loss": 0.5, "league/gap": 1.0},), {"step": 7})]
+    assert calls[-1] == ("end_run", (), {})
     del calls[:]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracks:5000")
-    told(trackers.MLflow(tmp_path, "project", "name"))
-    assert calls[0][2] == {"tracking_uri": "http://tracks:5000"}
-    assert calls[1][1:] == (("r1",), {"status": "RUNNING"})
-    assert not [call for call in calls if call[0].endswith("create_run")]
+    follow("mlflow", tmp_path)
+    assert calls[0][1] == ("http://tracks:5000",)
+    [resumed] = [named for name, _, named in calls if name == "start_run"]
+    assert resumed["run_id"] == "r1"
     assert os.environ["MLFLOW_ALLOW_FILE_STORE"] == "as it was"

@@ -17,7 +17,7 @@ from small import FINITE, settings
 
 import equipoise
 from equipoise import cli
-from equipoise.api import exploiter
+from equipoise.api import best_response as exploiter
 from equipoise.api.handle import ask_for_trust
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.sets.base import Benchmark

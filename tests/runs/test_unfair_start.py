@@ -3,9 +3,9 @@
 import pytest
 
 from equipoise.errors import ConfigError
+from equipoise.planning.new_run import new_run
 from equipoise.planning.run_plan import plan
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import play
 
@@ -36,7 +36,7 @@ def unfair(scores: str = SCORES) -> list[str]:
 @pytest.mark.long
 def test_the_first_generation_meets_its_nearest(tmp_path):
     config = recipe_loader.load("sparta_clerks", unfair())
-    with RunDirectory.create(config, tmp_path / "run") as run:
+    with new_run(config, tmp_path / "run") as run:
         opened = OpenRun(run)
         matches = play(opened, opened.prompts.train(0), 0)
     firsts = set()

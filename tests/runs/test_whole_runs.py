@@ -20,6 +20,7 @@ import equipoise
 from equipoise.errors import ConfigError, RunBusy, RunError
 from equipoise.ledger.ledger import Ledger
 from equipoise.models import device
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 
@@ -272,7 +273,7 @@ def test_a_run_is_resumed_in_another_place(finished, tmp_path, command, monkeypa
     home, away = tmp_path / "home", tmp_path / "away"
     home.mkdir()
     monkeypatch.chdir(home)
-    with RunDirectory.create(recipe_loader.load(FINITE[0], ["generations=3"]), Path("run")):
+    with new_run(recipe_loader.load(FINITE[0], ["generations=3"]), Path("run")):
         pass
     home.rename(away)
     monkeypatch.chdir(tmp_path)
@@ -363,5 +364,5 @@ def test_a_draft_of_a_killed_creation_goes_with_the_next(tmp_path):
     for name in (*kept, f".here.draft.{gone.pid}"):
         (tmp_path / name).mkdir()
     config = recipe_loader.load("rock_paper_scissors", ["generations=1"])
-    with RunDirectory.create(config, tmp_path / "here"):
+    with new_run(config, tmp_path / "here"):
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "here"])

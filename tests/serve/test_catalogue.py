@@ -7,6 +7,7 @@ import pytest
 
 from equipoise.errors import ConfigError, RunError
 from equipoise.models.resources import Resources
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve import server
@@ -37,7 +38,7 @@ def folder(tmp_path, model_folder, adapter_folder):
         "policy.lora={r: 2, alpha: 4}",
         "policy.max_new_tokens=8",
     ]
-    with RunDirectory.create(recipe_loader.load("quickstart", settings), tmp_path / "run") as run:
+    with new_run(recipe_loader.load("quickstart", settings), tmp_path / "run") as run:
         for generation in (1, 3):
             shutil.copytree(
                 adapter_folder("llama", generation)[1],
@@ -119,7 +120,7 @@ def test_what_is_not_served_is_told_before_it_is_served(folder, command, monkeyp
 
 
 def test_players_that_are_no_language_model_are_not_offered(tmp_path):
-    with RunDirectory.create(recipe_loader.load("rock_paper_scissors"), tmp_path / "run"):
+    with new_run(recipe_loader.load("rock_paper_scissors"), tmp_path / "run"):
         pass
     with pytest.raises(RunError, match="no player of this run is a language model"):
         Catalogue.of_run(tmp_path / "run")
@@ -140,7 +141,7 @@ def test_players_beside_a_language_model_are_named_with_their_kind(tmp_path):
         "judge": "shorter",
         "evaluate": "sets",
     }
-    with RunDirectory.create(recipe_loader.load(recipe), tmp_path / "run"):
+    with new_run(recipe_loader.load(recipe), tmp_path / "run"):
         pass
     catalogue = Catalogue.of_run(tmp_path / "run")
     assert catalogue.names == ["model@0", "model"]

@@ -17,8 +17,8 @@ from small import start
 
 from equipoise.blocks.section import clean
 from equipoise.games.base import Game
+from equipoise.ledger.journal import played_matches, votes_of
 from equipoise.people.ballot import open_ballot
-from equipoise.people.journal import played_matches, votes_of
 from equipoise.people.play_server import open_play_server
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve.asgi_endpoint import Limits

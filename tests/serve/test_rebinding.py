@@ -14,8 +14,8 @@ import pytest
 from browser import Browser, needs_chromium
 
 from equipoise.games.base import Game
+from equipoise.ledger.journal import played_matches, votes_of
 from equipoise.people.ballot import open_ballot
-from equipoise.people.journal import played_matches, votes_of
 from equipoise.people.play_server import open_play_server
 from equipoise.serve.app import create
 from equipoise.serve.asgi_endpoint import Limits

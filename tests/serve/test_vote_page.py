@@ -8,8 +8,8 @@ import people_run
 import pytest
 from starlette.testclient import TestClient
 
+from equipoise.ledger.journal import HUMAN, votes_of
 from equipoise.people.ballot import open_ballot
-from equipoise.people.journal import HUMAN, votes_of
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve import vote_page
 from equipoise.serve.asgi_endpoint import Limits

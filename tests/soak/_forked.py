@@ -48,10 +48,10 @@ def load() -> None:
     import transformers
 
     import equipoise.api.functions
+    import equipoise.api.measure_sets
     import equipoise.cli
     import equipoise.learners.answer_trainer
     import equipoise.learners.policy_trainer
-    import equipoise.runs.measure_sets
 
     torch.set_num_threads(1)
     del transformers, equipoise

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import generation
 from equipoise.runs.measure_players import measure
 from equipoise.runs.open_run import OpenRun
@@ -32,7 +32,7 @@ def soak(size: int) -> Outcome:
     every = max(1, size // ROWS)
     with tempfile.TemporaryDirectory() as home:
         config = recipe_loader.load(RECIPE, {"generations": size})
-        with RunDirectory.create(config, Path(home, "run")) as run:
+        with new_run(config, Path(home, "run")) as run:
             opened = OpenRun(run)
             measure(opened, 0)
             started = time.process_time()

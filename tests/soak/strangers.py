@@ -111,15 +111,15 @@ def _order(hostile: Sequence[Hostile]) -> list[tuple[Hostile, str]]:
 
 def _donors(canaries: Canaries) -> Mapping[str, Path]:
     """A finished run and one that has just begun, by their user."""
+    from equipoise.planning.new_run import new_run
     from equipoise.runs import recipe_loader
-    from equipoise.runs.directory import RunDirectory
 
     owner = canaries.world / "owner"
     owner.mkdir()
     made = _forked.command(["run", *DONOR, "--out", "finished"], owner)
     assert made.code == 0, made.output
     config = recipe_loader.load(DONOR[0], [each for each in DONOR[1:] if each != "-s"])
-    with RunDirectory.create(config, owner / "begun"):
+    with new_run(config, owner / "begun"):
         pass
     return {name: owner / name for name in ("finished", "begun")}
 

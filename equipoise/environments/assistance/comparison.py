@@ -12,7 +12,7 @@ from equipoise.environments.assistance.game import ASSISTANT, Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.errors import RunError
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.matches.roles import Roles
 from equipoise.payoffs import pareto
 from equipoise.payoffs.intervals import over_seeds

@@ -22,7 +22,7 @@ from equipoise.environments.assistance.record import (
 )
 from equipoise.environments.assistance.written_game import consistency
 from equipoise.evaluation.base import JudgedMatch
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import mean_interval
 from equipoise.payoffs.judge_agreement import ClassScore, Correlations, class_scores, correlations
 from equipoise.types import Prompt

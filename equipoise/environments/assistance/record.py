@@ -3,7 +3,8 @@
 import msgspec
 
 from equipoise.environments.assistance.payoff_matrix import Cell
-from equipoise.evaluation.measures import Estimate, Measures, no_default
+from equipoise.evaluation.measures import Measures, no_default
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.judge_agreement import ClassScore, Correlations
 
 QUESTIONS = ("detailed", "vague", "unknown")  # what is known of a question

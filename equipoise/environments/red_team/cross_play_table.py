@@ -19,7 +19,7 @@ import numpy as np
 
 from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
 from equipoise.evaluation.base import JudgedMatch
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.solvers.zero_sum import nash
 

@@ -14,7 +14,6 @@ from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPla
 from equipoise.environments.red_team.game import ADVERSARY
 from equipoise.evaluation.measures import (
     SCORE,
-    Estimate,
     History,
     Measures,
     Quantity,
@@ -22,6 +21,7 @@ from equipoise.evaluation.measures import (
     curves,
     no_default,
 )
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval
 
 

@@ -158,7 +158,7 @@ def _worst_cases(worst: dict[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from equipoise.evaluation.measures import Estimate
+    from equipoise.ledger.facts import Estimate
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("defender", "worst case, 95 % interval", "by"):

@@ -32,9 +32,10 @@ from equipoise.environments.red_team.measures import (
 )
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, JudgedMatch, Workload
-from equipoise.evaluation.measures import Estimate, Measures
+from equipoise.evaluation.measures import Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
+from equipoise.ledger.facts import Estimate
 from equipoise.models.embedding import Embedding, sentence_embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import diversity

@@ -12,9 +12,10 @@ from equipoise.environments.text_games.game import TextGame
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
 from equipoise.evaluation.league_measures import LeagueMeasures, league_measures
-from equipoise.evaluation.measures import Estimate, Measures
+from equipoise.evaluation.measures import Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import win_rate
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.types import PlayerId

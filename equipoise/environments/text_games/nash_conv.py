@@ -16,10 +16,11 @@ from equipoise.environments.text_games.measures import MOST_STATES, NashConvMeas
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.base import Arena, Evaluation
-from equipoise.evaluation.measures import Estimate, Measures
+from equipoise.evaluation.measures import Measures
 from equipoise.evaluation.sets.base import Benchmark
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import Answers, BenchmarkResult, Item, Items, ItemScores, Judged
 from equipoise.types import PlayerId, Prompt, record_id
 

@@ -15,9 +15,10 @@ from equipoise.environments.verdicts.game import SILENT, Judged
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, JudgedMatch, Workload
 from equipoise.evaluation.league_measures import mean_of, mean_score
-from equipoise.evaluation.measures import Estimate, History, Measures, Quantity, no_default
+from equipoise.evaluation.measures import History, Measures, Quantity, no_default
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
+from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import mean_interval
 from equipoise.types import Prompt
 

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from equipoise.component import Component, nearest
 from equipoise.errors import ConfigError, DataError, first_line
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores, estimate, metrics_of
 from equipoise.payoffs.intervals import from_standard_error
 from equipoise.system.effects import passed_on

@@ -28,7 +28,7 @@ from equipoise.evaluation.harnesses.base import (
     read_json,
     read_lines,
 )
-from equipoise.evaluation.measures import Estimate
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.system.effects import COMMAND, Does, Text, passed_on
 from equipoise.system.subprocesses import run_process

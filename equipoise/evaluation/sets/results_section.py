@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from equipoise.blocks.figures import dots, group_figure, lines_figure
 from equipoise.blocks.section import Change, Curves, Figure, Headline, Section, Table
-from equipoise.evaluation.measures import Estimate, interval_curve
+from equipoise.evaluation.measures import interval_curve
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult, unit_of
 from equipoise.ratings.base import Rating
 from equipoise.types import PlayerId

@@ -16,7 +16,6 @@ from pydantic import Field, field_validator
 
 from equipoise.answer import answer_of
 from equipoise.errors import DataError
-from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.sets.answer_files import answers_in
 from equipoise.evaluation.sets.base import AnswerTokens
 from equipoise.evaluation.sets.published_set import (
@@ -30,6 +29,7 @@ from equipoise.evaluation.sets.published_set import (
     with_defaults,
 )
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import Answers, BenchmarkResult, Item, Items, ItemScores, Judged
 from equipoise.payoffs.controlled_win_rates import (
     Anchors,

@@ -12,6 +12,7 @@ from equipoise.errors import ConfigError, NoSignal
 from equipoise.evaluation.sets.base import Benchmark, Conversation, asked_prompt
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.question import advice, unread_reply
+from equipoise.ledger.benchmark_results import SOURCE, STAGE, stage_key
 from equipoise.ledger.database import to_json
 from equipoise.ledger.item_scores import (
     Answer,
@@ -37,7 +38,7 @@ from equipoise.runs.named_sets.recorded_answers import (
     recorded_answers,
     recorded_matches,
 )
-from equipoise.runs.named_sets.results import SOURCE, STAGE, log, stage_key
+from equipoise.runs.named_sets.results import log
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import answers_at_once, chunks, moves_of, unplayed_chunks
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, record_id

@@ -19,7 +19,8 @@ from equipoise.environments.assistance.welfare_section import (
     source_rows,
 )
 from equipoise.errors import RunError
-from equipoise.evaluation.measures import Estimate, History, Measurement, Quantity
+from equipoise.evaluation.measures import History, Measurement, Quantity
+from equipoise.ledger.facts import Estimate
 
 
 def measurement(t, facts=None):

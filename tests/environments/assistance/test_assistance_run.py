@@ -15,6 +15,7 @@ from equipoise.environments.assistance.measured_answers import (
     correlated,
     score_per_1000_characters,
 )
+from equipoise.planning.new_run import new_run
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt, user
 
@@ -40,7 +41,7 @@ def talked(tmp_path_factory, request):
 
     folder = tmp_path_factory.mktemp("talked") / "run"
     configured = recipe_loader.load("gtalign_talk", [part for part in SMALL if part != "-s"])
-    with RunDirectory.create(configured, folder) as run:
+    with new_run(configured, folder) as run:
         play_out(run)
     return folder
 
@@ -136,7 +137,7 @@ def test_a_measurement_may_be_greedy_where_the_player_samples(tmp_path):
         held = ("prompts.held_out=6", "prompts.count=40", "evaluate.samples=2", "generations=0")
         own = ("players.assistant.max_new_tokens=100", f"evaluate.temperature={temperature}")
         configured = recipe_loader.load("gtalign_clerks", [*held, *own])
-        with RunDirectory.create(configured, tmp_path / temperature) as run:
+        with new_run(configured, tmp_path / temperature) as run:
             play_out(run)
             matches = run.ledger.matches("held_out", 0)
         by_prompt = {}

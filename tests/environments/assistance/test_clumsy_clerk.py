@@ -13,9 +13,9 @@ from equipoise.api.cold_start import cold_start
 from equipoise.environments.assistance.blocks import parse
 from equipoise.errors import DataError
 from equipoise.ledger.ledger import Ledger
+from equipoise.planning.new_run import new_run
 from equipoise.players.base import Player
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 
@@ -30,7 +30,7 @@ def played(tmp_path_factory):
     player = json.dumps({**CLERK, "learns": False})
     config = recipe_loader.load("gtalign_clerks", [f"players.assistant={player}", *settings])
     folder = tmp_path_factory.mktemp("clumsy") / "run"
-    with RunDirectory.create(config, folder) as run:
+    with new_run(config, folder) as run:
         league(OpenRun(run), 0)
         matches = run.ledger.matches("held_out", 0)
         judge = config.judge_of("assistant").name

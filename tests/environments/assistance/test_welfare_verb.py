@@ -3,15 +3,15 @@
 import assistance_run
 import pytest
 
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
 
 
 @pytest.fixture
 def runs(tmp_path):
     assistance_run.write(tmp_path / "a", prompts=8)
     assistance_run.write(tmp_path / "b", prompts=6, ahead=0.125)
-    with RunDirectory.create(recipe_loader.load("rock_paper_scissors", []), tmp_path / "finite"):
+    with new_run(recipe_loader.load("rock_paper_scissors", []), tmp_path / "finite"):
         return tmp_path
 
 

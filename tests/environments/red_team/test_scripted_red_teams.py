@@ -17,6 +17,7 @@ from equipoise.environments.red_team.cross_play import (
     play_cross_play,
 )
 from equipoise.environments.red_team.red_team_commands import _print
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
@@ -43,7 +44,7 @@ def played(folder, defender, adversary="asks_nicely"):
         "judge": {"kind": "red_team", "guard": "graders:safety"},
         "evaluate": {"kind": "red_team", "embedding": "hashed"},
     }
-    with RunDirectory.create(recipe_loader.build(values, "test"), folder) as run:
+    with new_run(recipe_loader.build(values, "test"), folder) as run:
         league(OpenRun(run), 0)
     return folder
 

@@ -14,6 +14,7 @@ from taught import Gambler, bets
 from equipoise.blocks.section import Table
 from equipoise.environments.text_games.measures import NashConvMeasures
 from equipoise.environments.text_games.open_spiel import OpenSpiel
+from equipoise.planning.new_run import new_run
 from equipoise.report.history import history, records
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -39,7 +40,7 @@ def measured(folder, evaluate, players=2):
         "judge": "game_outcome",
         "evaluate": evaluate,
     }
-    with RunDirectory.create(recipe_loader.build(values, "test"), folder) as run:
+    with new_run(recipe_loader.build(values, "test"), folder) as run:
         league(OpenRun(run), 0)
     return folder
 

@@ -2,13 +2,13 @@
 
 from msgspec.structs import replace
 
-from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.sets.results_section import (
     benchmark_changes,
     benchmark_headlines,
     benchmarks_section,
     sweeps,
 )
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult
 from equipoise.runs import recipe_loader
 

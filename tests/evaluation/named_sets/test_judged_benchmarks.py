@@ -14,9 +14,10 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.sets.answer_files import answers_in
 from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.pairwise import Comparison, combine_orders
+from equipoise.ledger.benchmark_results import results as run_results
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.named_sets.results import results as run_results
 from tests.benchmark_answers import answer, failed, judged, scored
 from tests.judge_context import TestContext
 
@@ -282,7 +283,7 @@ def scripted_run(tmp_path):
         "judge": "exact",
         "evaluate": "sets",
     }
-    with RunDirectory.create(recipe_loader.load(settings), tmp_path / "run"):
+    with new_run(recipe_loader.load(settings), tmp_path / "run"):
         return tmp_path / "run"
 
 

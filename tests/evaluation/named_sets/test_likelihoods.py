@@ -9,11 +9,12 @@ import json
 import pytest
 
 from equipoise.api import functions as api
+from equipoise.api.measure_sets import model_settings
 from equipoise.errors import ConfigError
+from equipoise.ledger.benchmark_results import results
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.measure_sets import model_settings
-from equipoise.runs.named_sets.results import results
 from tests.evaluation.named_sets.test_choices import ROWS
 
 
@@ -29,7 +30,7 @@ def sets(tmp_path) -> list[dict]:
 
 
 def run_of(folder, settings: dict):
-    with RunDirectory.create(recipe_loader.load(settings), folder):
+    with new_run(recipe_loader.load(settings), folder):
         return folder
 
 

@@ -15,13 +15,13 @@ import pytest
 from readable import shown
 
 from equipoise.errors import EquipoiseError
-from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.sets.base import Benchmark, asked_prompt
 from equipoise.evaluation.sets.results_section import (
     benchmark_changes,
     benchmark_headlines,
     benchmarks_section,
 )
+from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import (
     AgainstStart,
     Answer,

@@ -21,6 +21,7 @@ from equipoise.models.quantization import PACKAGES
 from equipoise.players.population import home
 from equipoise.report.history import history
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.monitor import Observer
 from equipoise.system.files import write_text
 from equipoise.system.yaml_text import yaml_text
 from equipoise.types import PlayerId
@@ -33,6 +34,17 @@ PROJECT = "https://github.com/equipoise-ai/equipoise"
 RECORDS = f"Every record of a run of [Equipoise]({PROJECT})."
 # The folders of an absolute path, or of one below a home; not those of an address.
 FOLDERS = re.compile(r"(?<![\w./:~-])(?:~[\w-]*)?/(?:[^/'\",{}\[\]=]+/)*")
+
+
+class ModelCards(Observer):
+    """Writes a card beside all weights that a run saves."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+
+    def saved(self, players: Sequence[PlayerId]) -> None:
+        """Write the cards of these players."""
+        write_cards(self._run, players)
 
 
 def write_cards(run: RunDirectory, players: Iterable[PlayerId]) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 from equipoise.component import fixed_settings, nearest
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.judges.base import Judge
+from equipoise.ledger.benchmark_results import STAGE
 from equipoise.ledger.item_scores import BenchmarkResult
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory, is_run
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.named_sets.measure_set import measure_set
-from equipoise.runs.named_sets.results import STAGE
 from equipoise.runs.named_sets.set_plan import Sets, check_sets
 from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.open_run import OpenRun
@@ -108,19 +109,6 @@ def _ages(run: RunDirectory) -> dict[str, list[int]]:
 NAME = "model"  # what a bare model is called in the run that is made for it
 
 
-def is_run(target: str | Path) -> bool:
-    """Return True if it is the folder of a run."""
-    return (Path(target) / "ledger.sqlite").is_file()
-
-
-def named_run(target: str) -> tuple[str, str]:
-    """The run's folder, which may have an @ of its own, and the player of `RUN@PLAYER…`, or ""."""
-    parts = target.split("@")
-    folders = ["@".join(parts[:n]) for n in range(len(parts), 0, -1)]
-    folder = next(filter(is_run, folders), parts[0])
-    return folder, target[len(folder) + 1 :]
-
-
 def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.Overrides) -> Path:
     """The folder of a run without learners, for a model or an endpoint's address.
 
@@ -138,7 +126,7 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.O
             return folder
         if not empty:
             raise RunError(f"{folder}: holds a run of other settings; choose another --out")
-    with RunDirectory.create(config, folder, overwrite=is_run(folder)):
+    with new_run(config, folder, overwrite=is_run(folder)):
         return folder
 
 

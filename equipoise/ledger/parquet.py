@@ -28,11 +28,11 @@ import msgspec
 import numpy as np
 
 from equipoise.errors import DataError, RunError, first_line
+from equipoise.ledger.benchmark_results import BENCHMARKS, benchmark_rows, recorded_results
 from equipoise.ledger.database import to_json
+from equipoise.ledger.frames import Row, columns
 from equipoise.ledger.ledger import Ledger
 from equipoise.prompts.rows import ROLES
-from equipoise.report.frames import Row, columns
-from equipoise.runs.named_sets.results import BENCHMARKS, benchmark_rows, recorded_results
 from equipoise.system.files import new_files
 from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt

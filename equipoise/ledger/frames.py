@@ -14,7 +14,6 @@ import msgspec
 from equipoise.answer import answer_of, public_move
 from equipoise.errors import UserError
 from equipoise.ledger.ledger import MEETING, Ledger
-from equipoise.runs.directory import RunDirectory
 from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
 
 Row = dict[str, Any]
@@ -71,10 +70,10 @@ def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
 # -- rows
 
 
-def match_rows(run: RunDirectory, split: str | None, generation: int | None) -> Iterator[Row]:
+def match_rows(ledger: Ledger, split: str | None, generation: int | None) -> Iterator[Row]:
     """One row a seat of a match: the player, and its last answer."""
-    texts = _prompt_texts(run.ledger)
-    for match in _matches(run.ledger, split, generation):
+    texts = _prompt_texts(ledger)
+    for match in _matches(ledger, split, generation):
         if match.game == MEETING:  # repeats answers that are recorded already
             continue
         for seat in match.seats:
@@ -91,13 +90,14 @@ def match_rows(run: RunDirectory, split: str | None, generation: int | None) -> 
             }
 
 
-def judgement_rows(run: RunDirectory, split: str | None, generation: int | None) -> Iterator[Row]:
-    """Rows of a judged seat: score, margin over the others', every other utility."""
-    texts = _prompt_texts(run.ledger)
-    utility = run.settings.get("utility", "score")
-    matches = {match.id: match for match in _matches(run.ledger, split, generation)}
+def judgement_rows(
+    ledger: Ledger, utility: str, split: str | None, generation: int | None
+) -> Iterator[Row]:
+    """Rows of a judged seat: score (its `utility`), margin over the others', other utilities."""
+    texts = _prompt_texts(ledger)
+    matches = {match.id: match for match in _matches(ledger, split, generation)}
     query = "SELECT record FROM judgements ORDER BY rowid"
-    for judgement in run.ledger.records(Judgement, query):
+    for judgement in ledger.records(Judgement, query):
         match = matches.get(judgement.match)
         if match is None:
             continue
@@ -121,11 +121,11 @@ def judgement_rows(run: RunDirectory, split: str | None, generation: int | None)
             }
 
 
-def pair_rows(run: RunDirectory, generation: int | None) -> Iterator[Row]:
+def pair_rows(ledger: Ledger, generation: int | None) -> Iterator[Row]:
     """One row a pair of answers that a learner was taught, in its generation's turn."""
     decode = msgspec.json.Decoder(Pair).decode
     query = "SELECT learner, record FROM pairs WHERE ?1 IS NULL OR generation = ?1 ORDER BY rowid"
-    for learner, record in run.ledger.rows(query, (generation,)):
+    for learner, record in ledger.rows(query, (generation,)):
         pair = decode(record)
         yield {
             "pair": pair.id,
@@ -142,14 +142,14 @@ def pair_rows(run: RunDirectory, generation: int | None) -> Iterator[Row]:
         }
 
 
-def rating_rows(run: RunDirectory) -> Iterator[Row]:
+def rating_rows(ledger: Ledger) -> Iterator[Row]:
     """Rows of rated players, `by` "matches" of a generation or "league" of a measurement."""
-    for _, generation, _, facts, _ in run.ledger.stages("rate"):
-        ages = _ages(run.ledger, generation)
+    for _, generation, _, facts, _ in ledger.stages("rate"):
+        ages = _ages(ledger, generation)
         for rating in facts["ratings"]:
             player = PlayerId(rating["name"], ages.get(rating["name"], 0))
             yield _rating_row(generation, "matches", player, rating)
-    for _, generation, _, facts, _ in run.ledger.stages("measure"):
+    for _, generation, _, facts, _ in ledger.stages("measure"):
         for rating in facts.get("ratings", ()):
             player = PlayerId.parse(rating["name"])
             yield _rating_row(generation, "league", player, rating)

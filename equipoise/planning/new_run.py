@@ -1,0 +1,30 @@
+"""A new run: its parts are checked before its folder is made."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from equipoise.planning.checks import check_run
+from equipoise.planning.run_plan import notes_of_start
+from equipoise.runs.config import RunConfig
+from equipoise.runs.directory import RunDirectory
+
+
+@contextmanager
+def new_run(
+    config: RunConfig,
+    folder: Path,
+    overwrite: bool = False,
+    command: str = "",
+    meta: Mapping[str, str] | None = None,
+) -> Iterator[RunDirectory]:
+    """A new run in `folder`, with the counts of prompts that the source has.
+
+    Args: as `RunDirectory.create`. Raises RunError when something is there and `overwrite` is
+    false, when it is in use or cannot be written, and what `check_run` raises.
+    """
+    RunDirectory.check_vacant(config, folder, overwrite)  # before checks that take minutes
+    checked = check_run(config)
+    notes = (*checked.notes, *notes_of_start(checked))
+    with RunDirectory.create(checked.config, folder, overwrite, command, meta, notes) as run:
+        yield run
