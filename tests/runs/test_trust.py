@@ -17,13 +17,13 @@ from small import FINITE, settings
 
 import equipoise
 from equipoise import cli
-from equipoise.api import best_response as exploiter
 from equipoise.api.handle import ask_for_trust
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.base import Judge
 from equipoise.ledger.ledger import Ledger
 from equipoise.players.local import Local
+from equipoise.report import best_responses
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.sets import as_trained
 from equipoise.runs.open_run import OpenRun
@@ -260,19 +260,19 @@ def test_another_run_is_read_for_its_owner_alone(harmless, monkeypatch):
     """A run may name its exploiters' runs, and a stranger's could name any."""
     asked = []
     monkeypatch.setattr(exploiter, "is_run", lambda place: asked.append(place) or False)
-    pointer = harmless / exploiter.FOLDER / f"policy@1.a{exploiter.POINTER}"
+    pointer = harmless / best_responses.FOLDER / f"policy@1.a{best_responses.POINTER}"
     pointer.parent.mkdir()
     pointer.write_text("/elsewhere")
     (harmless.parent / "other").mkdir()
     (pointer.parent / "policy@2").symlink_to(harmless.parent / "other")
     with RunDirectory.read(harmless) as run:
-        assert list(exploiter.best_responses(run)) == []
+        assert list(best_responses.best_responses(run)) == []
     assert len(asked) == 2
     there = as_a_stranger(harmless, monkeypatch)
-    (there / exploiter.FOLDER / "policy@2").rmdir()  # a copy of what the link named
-    (there / exploiter.FOLDER / "policy@2").symlink_to(harmless.parent / "other")
+    (there / best_responses.FOLDER / "policy@2").rmdir()  # a copy of what the link named
+    (there / best_responses.FOLDER / "policy@2").symlink_to(harmless.parent / "other")
     with RunDirectory.read(there) as run:
-        assert list(exploiter.best_responses(run)) == []
+        assert list(best_responses.best_responses(run)) == []
     assert len(asked) == 2
 
 
