@@ -1,7 +1,7 @@
 """Memory and time that a run's local learners would take, on this machine or on other hardware.
 
 Memory follows from the sizes of their models; what a token keeps for the backward pass, and how
-long passes take, comes from a trial of the architecture (`models.trial`), on other hardware from
+long passes take, comes from a trial of the architecture (`planning.trial`), on other hardware from
 what that computes and reads a second. Times are at most: as if every answer were as long as it may
 be.
 """

@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.harnesses.base import Harness, Measured, Prepared, Scores
-from equipoise.ledger import benchmark_results as recorded
+from equipoise.ledger import benchmark_results
 from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.planning.new_run import new_run
@@ -39,7 +39,7 @@ def player(folder):
 
 def recorded(folder) -> list[BenchmarkResult]:
     with RunDirectory.read(folder) as run:
-        return recorded.results(run.ledger)
+        return benchmark_results.results(run.ledger)
 
 
 def results(value: float, version: str = "0.4.13") -> str:
@@ -194,7 +194,7 @@ def test_a_result_that_nobody_could_place_is_refused(run_of_a_model, change, mes
     result = BenchmarkResult(**(given | change))
     with pytest.raises(RunError, match=message):
         benchmarks.record(run_of_a_model, PlayerId("nobody" if not change else "policy"), result)
-    assert not recorded.results(run_of_a_model.ledger)
+    assert not benchmark_results.results(run_of_a_model.ledger)
 
 
 # -- lm-eval itself

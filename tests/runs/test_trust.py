@@ -259,7 +259,7 @@ def test_a_league_is_rated_anew_with_consent_alone(begun, command, monkeypatch):
 def test_another_run_is_read_for_its_owner_alone(harmless, monkeypatch):
     """A run may name its exploiters' runs, and a stranger's could name any."""
     asked = []
-    monkeypatch.setattr(exploiter, "is_run", lambda place: asked.append(place) or False)
+    monkeypatch.setattr(best_responses, "is_run", lambda place: asked.append(place) or False)
     pointer = harmless / best_responses.FOLDER / f"policy@1.a{best_responses.POINTER}"
     pointer.parent.mkdir()
     pointer.write_text("/elsewhere")
