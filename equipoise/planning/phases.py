@@ -152,7 +152,7 @@ class _Estimate:
 
     def _playing(self) -> dict[str, float]:
         """Device -> bytes while all players are open."""
-        from equipoise.sampling.sampling import MOST_READ
+        from equipoise.sampling.decoder import MOST_READ
 
         bases: dict[tuple[str, str, str], float] = {}
         batches: dict[str, float] = {}

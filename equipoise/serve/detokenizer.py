@@ -14,7 +14,7 @@ SentencePiece kind drop that of a text's first token.
 """
 
 
-class Decoder:
+class Detokenizer:
     """Token ids in, whole characters out, which together are the whole answer decoded."""
 
     def __init__(self, tokenizer: Any, before: Sequence[int] = ()) -> None:

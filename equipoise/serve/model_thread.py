@@ -1,7 +1,6 @@
-"""The thread that owns a local model, and the batches in which its answers grow.
+"""The thread that owns a local model: it decodes what the event loops ask for.
 
-New answers are read as one batch, then join those under way (a cohort); a round appends a token to
-every answer. Each adapter has cohorts of its own, taken in turn. Prompts to be scored are read
+Each adapter has a decoder of its own, taken in turn. Prompts whose scores are asked for are read
 before, a bounded number of tokens in a round.
 """
 
@@ -11,6 +10,7 @@ import asyncio
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,25 +18,26 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from equipoise.errors import DataError
 from equipoise.models.encoding import Encoding
-from equipoise.models.grammar import TokenGrammar, allow_next
+from equipoise.models.grammar import allow_next
 from equipoise.models.logprobs import Likelihood, ScoredRow, likelihoods, score_rows
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.shared_base import SharedBase
 from equipoise.models.token_choice import SamplingSettings, choose
-from equipoise.sampling.sampling_batch import SamplingBatch
+from equipoise.sampling.decode_slots import DecodeRequest
+from equipoise.sampling.decoder import Decoder
 from equipoise.seeds import uniform
-from equipoise.serve.detokenizer import Decoder, StopTexts, TokenTexts
+from equipoise.serve.detokenizer import Detokenizer, StopTexts, TokenTexts
 from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused, TokenScore
 
-MOST_COHORTS = 8
+MOST_DECODERS = 8
 """Of one adapter, where the model's cache cannot take in rows; later answers wait."""
 TOKENS_ON_CPU, TOKENS = 2048, 16384
 """Of the prompts that are read in one round, padding included; answers under way wait for them."""
 NOT_NUMBERS = "the model's logits for this prompt are not numbers"
+Outbox = list[tuple["PendingAnswer", Piece]]
 log = logging.getLogger(__name__)
 
 
@@ -46,18 +47,23 @@ class ModelThread:
     def __init__(self, base: SharedBase, most_answers: int) -> None:
         """At most `most_answers` are generated at once; further ones wait."""
         self._users = 0  # engines that share the thread
-        self._base, self._most = base, most_answers
+        self._base = base
+        self._most = most_answers
+        self._most_read = TOKENS_ON_CPU if base.model.device.type == "cpu" else TOKENS
         self._inbox: queue.SimpleQueue[PendingAnswer | None] = queue.SimpleQueue()
-        self._waiting: list[PendingAnswer] = []
-        self._cohorts: dict[Path | None, list[Cohort]] = {}  # by adapter
-        self._scorer = PromptScorer(base.model)
+        self._to_score: list[PendingAnswer] = []
+        self._waiting: dict[Path | None, deque[DecodeRequest]] = {}  # by adapter
+        self._decoders: dict[Path | None, list[Decoder]] = {}
+        self._head: AnswerHead | None = None
+        self._outbox: Outbox = []
         self._thread = threading.Thread(target=self._work, name="equipoise-model", daemon=True)
         self._thread.start()
 
     @property
     def answers(self) -> int:
         """The number of answers under way or waiting."""
-        return len(self._waiting) + len(self._growing())
+        waiting = sum(map(len, self._waiting.values()))
+        return len(self._to_score) + waiting + self._growing
 
     def enter(self) -> None:
         """Note that another engine uses the thread."""
@@ -82,74 +88,132 @@ class ModelThread:
     @torch.inference_mode()
     def _work(self) -> None:
         while self._receive():
-            self._isolate(self._prompts_to_score(), self._score)
-            for answers in self._admit().values():
-                self._isolate(answers, self._read)
-            for adapter in list(self._cohorts):
-                self._grow(adapter)
-        unfinished = self._growing() + self._waiting
-        _fail(unfinished, "the server is closing")
+            self._score_prompts()
+            self._let_in()
+            self._grow()
+            self._deliver()
+        unfinished: list[DecodeRequest] = [*self._to_score]
+        for waiting in self._waiting.values():
+            unfinished += waiting
+        for decoders in self._decoders.values():
+            for decoder in decoders:
+                unfinished += decoder.slots.requests
+        self._fail(unfinished, "the server is closing")
+        self._deliver()
 
     def _receive(self) -> bool:
         """Take in new answers, waiting where there is nothing else to do; false at the end."""
-        wait = not self._cohorts and not self._waiting
+        idle = not (self._to_score or self._decoders or any(self._waiting.values()))
         while True:
             try:
-                answer = self._inbox.get(block=wait)
+                answer = self._inbox.get(block=idle)
             except queue.Empty:
-                self._waiting = [a for a in self._waiting if not a.cancelled]
+                self._to_score = [answer for answer in self._to_score if not answer.cancelled]
                 return True
             if answer is None:
                 return False
-            self._waiting.append(answer)
-            wait = False
+            answer.outbox = self._outbox
+            if answer.prompt_wanted:
+                self._to_score.append(answer)
+            else:
+                self._waiting.setdefault(answer.adapter_folder, deque()).append(answer)
+            idle = False
 
-    def _prompts_to_score(self) -> list[PendingAnswer]:
-        """The next waiting answers that show their prompt's scores, on one adapter.
+    # -- prompts
 
-        Those that want no more than a token besides wait no longer.
-        """
-        wanted = [answer for answer in self._waiting if answer.prompt_wanted]
-        together = [answer for answer in wanted if answer.adapter == wanted[0].adapter]
-        batch = first_batch(together, self._tokens_at_once)
-        over = {id(answer) for answer in batch if answer.left <= 1}
-        self._waiting = [a for a in self._waiting if id(a) not in over]
-        return batch
+    def _score_prompts(self) -> None:
+        """Score the next prompts of one adapter; those whose answer is to go on wait then."""
+        if not self._to_score:
+            return
+        adapter = self._to_score[0].adapter_folder
+        together = [answer for answer in self._to_score if answer.adapter_folder == adapter]
+        batch = first_batch(together, self._most_read)
+        taken = {id(answer) for answer in batch}
+        self._to_score = [answer for answer in self._to_score if id(answer) not in taken]
+        self._isolate(batch, lambda answers: self._score(adapter, answers))
+        for answer in batch:
+            if answer.limit > 1 and not answer.cancelled:
+                self._waiting.setdefault(adapter, deque()).append(answer)
 
-    def _score(self, answers: list[PendingAnswer]) -> None:
-        with self._lend(answers[0].adapter) as model:
-            _deliver(self._scorer.pieces(model, answers))
-
-    def _admit(self) -> dict[Path | None, list[PendingAnswer]]:
-        """The waiting answers for which there is room, by adapter, in order; a batch of each."""
-        free = self._most - len(self._growing())
-        admitted: dict[Path | None, list[PendingAnswer]] = {}
-        for answer in self._waiting:
-            cohorts = self._cohorts.get(answer.adapter, [])
-            full = len(cohorts) >= MOST_COHORTS and not cohorts[0].batch.joinable
-            if free > 0 and not full and not answer.prompt_wanted:
-                admitted.setdefault(answer.adapter, []).append(answer)
-                free -= 1
-        for adapter, answers in admitted.items():
-            admitted[adapter] = first_batch(answers, self._tokens_at_once)
-        taken = {id(answer) for answers in admitted.values() for answer in answers}
-        self._waiting = [a for a in self._waiting if id(a) not in taken]
-        return admitted
-
-    def _read(self, answers: list[PendingAnswer]) -> None:
-        adapter = answers[0].adapter
+    def _score(self, adapter: Path | None, answers: Sequence[PendingAnswer]) -> None:
+        """Show prompts with their scores, and answers of a single token."""
+        self._head = self._head or AnswerHead(self._base.model)
         with self._lend(adapter) as model:
-            cohort = Cohort(model, answers)
-        self._cohorts.setdefault(adapter, []).append(cohort)
+            rows = score_rows(
+                model,
+                [answer.prompt for answer in answers],
+                [answer.likeliest or 0 for answer in answers],
+                answers[0].pad_id,
+                self._head,
+            )
+        for answer, row in zip(answers, rows, strict=True):
+            if not row.known:
+                answer.fail(NOT_NUMBERS)
+                continue
+            answer.show_prompt(row)
+            if answer.limit == 1:  # the whole answer, without reading its prompt again
+                logprob_1V = row.next_V[None]
+                token_1 = next_token(logprob_1V, answer)
+                (likelihood,) = likelihoods(logprob_1V, token_1, [answer.likeliest or 0])
+                answer.take(int(token_1), likelihood)
+
+    # -- answers
+
+    def _let_in(self) -> None:
+        """Have the decoders read waiting prompts, as far as there is room."""
+        for adapter, waiting in self._waiting.items():
+            if not waiting:
+                continue
+            room = self._most - self._growing
+            decoders = self._decoders.setdefault(adapter, [])
+            decoder = next((decoder for decoder in decoders if decoder.joinable), None)
+            if decoder is None and len(decoders) < MOST_DECODERS:
+                first: Any = waiting[0]
+                decoder = Decoder(
+                    self._base.model,
+                    waiting,
+                    self._most,
+                    stop_ids=first.stop_ids,
+                    pad_id=first.pad_id,
+                    most_read=self._most_read,
+                )
+                decoders.append(decoder)
+            if decoder is not None:
+                taken = decoder.take(min(room, decoder.slots.free))
+                with self._lend(adapter):
+                    self._isolate(taken, decoder.read)
+            if not any(map(len, decoders)):
+                del self._decoders[adapter]
+        # The adapter that was first is the last in the next round.
+        adapters = [*self._waiting]
+        if adapters:
+            self._waiting[adapters[0]] = self._waiting.pop(adapters[0])
+
+    def _grow(self) -> None:
+        """Append a token to every answer; where a decoder fails, its answers end."""
+        for adapter, decoders in list(self._decoders.items()):
+            growing: list[Decoder] = []
+            for decoder in decoders:
+                try:
+                    with self._lend(adapter):
+                        decoder.round()
+                except Exception as error:
+                    requests = decoder.slots.requests
+                    log.exception("the model failed on %d answers", len(requests))
+                    self._fail_wanted(requests, error)
+                    continue
+                if len(decoder):
+                    growing.append(decoder)
+            if growing:
+                self._decoders[adapter] = growing
+            else:
+                del self._decoders[adapter]
 
     @property
-    def _tokens_at_once(self) -> int:
-        on_cpu = self._base.model.device.type == "cpu"
-        return TOKENS_ON_CPU if on_cpu else TOKENS
+    def _growing(self) -> int:
+        return sum(len(decoder) for group in list(self._decoders.values()) for decoder in group)
 
-    def _isolate(
-        self, answers: list[PendingAnswer], work: Callable[[list[PendingAnswer]], None]
-    ) -> None:
+    def _isolate(self, answers: Sequence[Any], work: Callable[[Sequence[Any]], None]) -> None:
         """`work` on all answers together and, where it fails, on each alone."""
         if not answers:
             return
@@ -161,32 +225,30 @@ class ModelThread:
                     self._isolate([answer], work)
                 return
             log.exception("the model failed on an answer")
-            self._waiting = [a for a in self._waiting if a is not answers[0]]
-            _fail_wanted(answers, error)
+            self._fail_wanted(answers, error)
 
-    def _grow(self, adapter: Path | None) -> None:
-        """A round of all cohorts of an adapter; where it fails, they end."""
-        cohorts = self._cohorts[adapter]
-        unfinished: list[Cohort] = []
-        answers = [answer for cohort in cohorts for answer in cohort.answers]
-        try:
-            with self._lend(adapter):
-                while len(cohorts) > 1 and cohorts[0].batch.joinable:
-                    cohorts[0].join(cohorts.pop())
-                for cohort in cohorts:
-                    _deliver(cohort.round())
-                unfinished = [cohort for cohort in cohorts if cohort.answers]
-        except Exception as error:
-            log.exception("the model failed on %d answers", len(answers))
-            _fail_wanted(answers, error)
-        if unfinished:
-            self._cohorts[adapter] = unfinished
-        else:
-            del self._cohorts[adapter]
+    def _fail_wanted(self, answers: Sequence[DecodeRequest], error: Exception) -> None:
+        wanted = [answer for answer in answers if not answer.cancelled]
+        self._fail(wanted, f"the model failed ({type(error).__name__})")
 
-    def _growing(self) -> list[PendingAnswer]:
-        cohorts = [cohort for group in list(self._cohorts.values()) for cohort in group]
-        return [answer for cohort in cohorts for answer in cohort.answers]
+    def _fail(self, answers: Sequence[DecodeRequest], message: str) -> None:
+        for answer in answers:
+            assert isinstance(answer, PendingAnswer), "this thread decodes no others"
+            answer.outbox = self._outbox
+            answer.fail(message)
+
+    def _deliver(self) -> None:
+        """Send the pieces of this round to the event loops that wait for them."""
+        by_loop: dict[asyncio.AbstractEventLoop, Outbox] = {}
+        for answer, piece in self._outbox:
+            by_loop.setdefault(answer.loop, []).append((answer, piece))
+        self._outbox.clear()
+        for loop, pieces in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_put, pieces)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                for answer, _ in pieces:
+                    answer.cancelled = True
 
     def _lend(self, adapter: Path | None) -> AbstractContextManager[Any]:
         return self._base.lend(None if adapter is None else self._base.adapter(adapter))
@@ -196,131 +258,35 @@ def first_batch(answers: list[PendingAnswer], most_tokens: int) -> list[PendingA
     """The first answers, at least one, of at most so many prompt tokens, padding included."""
     widest = 0
     for count, answer in enumerate(answers):
-        widest = max(widest, len(answer.ids))
+        widest = max(widest, len(answer.prompt))
         if count and widest * (count + 1) > most_tokens:
             return answers[:count]
     return answers
 
 
-def _fail_wanted(answers: list[PendingAnswer], error: Exception) -> None:
-    wanted = [answer for answer in answers if not answer.cancelled]
-    _fail(wanted, f"the model failed ({type(error).__name__})")
+def next_token(logprob_1V: torch.Tensor, answer: DecodeRequest) -> torch.Tensor:
+    """The first token of an answer, [1], by its own dice."""
+    number_1 = uniform(np.array([answer.seed], np.int64), len(answer.begun))
+    if logprob_1V.device.type == "mps":  # has no float64
+        number_1 = number_1.astype(np.float32)
+    written_1T = None
+    if answer.settings.penalises:
+        begun = [*answer.begun] or [-1]
+        written_1T = torch.tensor([begun], device=logprob_1V.device)
+    allowed_1V = allow_next(logprob_1V, [answer.grammar])
+    dice_1 = torch.from_numpy(number_1).to(logprob_1V.device)
+    return choose(allowed_1V, dice_1, answer.settings, written_1T)[0]
 
 
-def _fail(answers: list[PendingAnswer], message: str) -> None:
-    _deliver([(answer, Piece(finish="error", error=message)) for answer in answers])
-
-
-def _deliver(pieces: list[tuple[PendingAnswer, Piece]]) -> None:
-    for loop in {answer.loop for answer, _ in pieces}:
-        own = [(answer, piece) for answer, piece in pieces if answer.loop is loop]
-        try:
-            loop.call_soon_threadsafe(_put, own)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            for answer, _ in own:
-                answer.cancelled = True
-
-
-def _put(pieces: list[tuple[PendingAnswer, Piece]]) -> None:
+def _put(pieces: Outbox) -> None:
     for answer, piece in pieces:
         answer.pieces.put_nowait(piece)
 
 
-class Cohort:
-    """Answers that grow together, a row of the batch each."""
-
-    def __init__(self, model: object, answers: list[PendingAnswer]) -> None:
-        self.answers = answers
-        self.batch = SamplingBatch(model, [answer.ids for answer in answers], answers[0].pad_id)
-
-    def join(self, other: Cohort) -> None:
-        """Take in answers whose prompts have been read."""
-        self.batch.join(other.batch)
-        self.answers += other.answers
-
-    def round(self) -> list[tuple[PendingAnswer, Piece]]:
-        """Append a token to every answer, and return the text; finished ones leave."""
-        token_B = self._next_tokens()
-        likelihoods = self._likelihoods(token_B)
-        known_B = torch.isfinite(self.batch.logits_BV.amax(-1)).tolist()
-        pieces: list[tuple[PendingAnswer, Piece]] = []
-        staying: list[int] = []
-        for row, (answer, token) in enumerate(zip(self.answers, token_B.tolist(), strict=True)):
-            if answer.cancelled:
-                continue
-            if not known_B[row]:
-                pieces.append((answer, Piece(finish="error", error=NOT_NUMBERS)))
-                continue
-            piece = _take_token(answer, token, likelihoods.get(row))
-            if piece is not None:
-                pieces.append((answer, piece))
-            if piece is None or piece.finish is None:
-                staying.append(row)
-        if staying and len(staying) < len(self.answers):
-            token_B = token_B[self._keep(staying)]
-        self.answers = [self.answers[row] for row in staying]
-        if staying:
-            self.batch.step(token_B)
-        return pieces
-
-    def _keep(self, rows: list[int]) -> torch.Tensor:
-        row_B = torch.tensor(rows, device=self.batch.device)
-        self.batch.select(row_B)
-        if self.batch.joinable:
-            self.batch.trim()
-        return row_B
-
-    def _next_tokens(self) -> torch.Tensor:
-        token_B = torch.zeros(len(self.answers), dtype=torch.int64, device=self.batch.device)
-        for settings in {answer.settings for answer in self.answers}:
-            rows = [row for row, answer in enumerate(self.answers) if answer.settings == settings]
-            row_B = torch.tensor(rows, device=self.batch.device)
-            answers = [self.answers[row] for row in rows]
-            token_B[row_B] = next_tokens(self.batch.logits_BV[row_B], answers)
-        return token_B
-
-    def _likelihoods(self, token_B: torch.Tensor) -> dict[int, Likelihood]:
-        rows = [row for row, answer in enumerate(self.answers) if answer.logprobs is not None]
-        if not rows:
-            return {}
-        row_B = torch.tensor(rows, device=self.batch.device)
-        logprob_BV = self.batch.logits_BV[row_B].float().log_softmax(-1)
-        wanted = [self.answers[row].logprobs or 0 for row in rows]
-        scored = likelihoods(logprob_BV, token_B[row_B], wanted)
-        return dict(zip(rows, scored, strict=True))
-
-
-def next_tokens(logits_BV: torch.Tensor, answers: Sequence[PendingAnswer]) -> torch.Tensor:
-    """The next token of answers that are sampled alike, [B], by the sampler's own dice."""
-    seed_B = np.array([answer.seed for answer in answers], np.int64)
-    position_B = np.array([answer.position for answer in answers])
-    number_B = uniform(seed_B, position_B)
-    if logits_BV.device.type == "mps":  # has no float64
-        number_B = number_B.astype(np.float32)
-    dice_B = torch.from_numpy(number_B).to(logits_BV.device)
-    settings = answers[0].settings
-    written_BT = None
-    if settings.penalises:
-        rows = [torch.tensor(answer.written, dtype=torch.int64) for answer in answers]
-        written_BT = pad_sequence(rows, batch_first=True, padding_value=-1).to(logits_BV.device)
-    logits_BV = allow_next(logits_BV, [answer.grammar for answer in answers])
-    return choose(logits_BV, dice_B, settings, written_BT)[0]
-
-
-def _take_token(answer: PendingAnswer, token: int, likelihood: Likelihood | None) -> Piece | None:
-    """The piece that a token completes; where it cannot be decoded, the answer's end."""
-    try:
-        return answer.take(token, likelihood)
-    except DataError as error:  # of its grammar
-        return Piece(finish="error", error=f"the answer cannot go on in its form: {error}")
-    except Exception as error:
-        log.exception("token %d could not be decoded", token)
-        message = f"the answer cannot be decoded ({type(error).__name__})"
-        return Piece(finish="error", error=message)
-
-
-class PendingAnswer:
+class PendingAnswer(DecodeRequest):
     """An answer whose `pieces` wait in the event loop, and which grows in the model's thread."""
+
+    streams = True
 
     def __init__(
         self,
@@ -334,59 +300,91 @@ class PendingAnswer:
         """`begun_ids`: the answer's beginning; `texts` decode. Refused beyond 64-bit seeds."""
         if not -(2**63) <= request.seed < 2**63:
             raise Refused(f"a seed of {request.seed} does not fit into 64 bits", param="seed")
-        self.ids = [*prompt_ids, *begun_ids]
-        self.adapter = adapter
-        self.pad_id, self.stop_ids = encoding.pad_id, encoding.stop_ids
-        self.seed = request.seed
-        self.position = len(begun_ids)  # of the next token in the answer
-        self.left = min(request.max_tokens, encoding.max_length - len(self.ids))
-        self.settings = SamplingSettings(
-            request.temperature,
-            request.top_k,
-            request.top_p,
-            request.repetition_penalty,
-            request.min_p,
-            request.presence_penalty,
-            request.frequency_penalty,
+        prompt = [*prompt_ids, *begun_ids]
+        super().__init__(
+            prompt,
+            request.seed,
+            min(request.max_tokens, encoding.max_length - len(prompt)),
+            SamplingSettings(
+                request.temperature,
+                request.top_k,
+                request.top_p,
+                request.repetition_penalty,
+                request.min_p,
+                request.presence_penalty,
+                request.frequency_penalty,
+            ),
+            begun=tuple(begun_ids),
+            likeliest=request.logprobs,
         )
-        self.written = list(begun_ids)  # the answer's tokens so far
-        self.grammar: TokenGrammar | None = None  # that it follows
-        self.logprobs = request.logprobs  # how many likely tokens beside each
+        self.adapter_folder = adapter
+        self.pad_id = encoding.pad_id
+        self.stop_ids = encoding.stop_ids
         self.prompt_wanted = request.echo and request.logprobs is not None
-        self.cancelled = False
         self.loop = asyncio.get_running_loop()
         self.pieces: asyncio.Queue[Piece] = asyncio.Queue()
+        self.outbox: Outbox = []  # the thread's
         self._texts = texts
-        self._decoder = Decoder(texts.tokenizer, begun_ids)
+        self._detokenizer = Detokenizer(texts.tokenizer, begun_ids)
         self._stops = StopTexts(request.stop)
+        self._left = self.limit
         self._unreported = 0  # tokens since the last piece
         self._scores: list[TokenScore] = []  # theirs
 
-    def show_prompt(self, row: ScoredRow) -> Piece:
-        """The piece that shows the prompt's scores; the last where no answer is wanted."""
-        self.prompt_wanted = False
-        scores = [TokenScore(self._texts.of(self.ids[0]), None)]
-        for token, likelihood in zip(self.ids[1:], row.tokens, strict=True):
-            scores.append(self._score(token, likelihood))
-        finish = None if self.left else "length"
-        return Piece(self._texts.whole(self.ids), finish, scores=tuple(scores))
+    def fail(self, message: str) -> None:
+        """End the answer with an error."""
+        self.cancelled = True
+        self.outbox.append((self, Piece(finish="error", error=message)))
 
-    def take(self, token: int, likelihood: Likelihood | None = None) -> Piece | None:
-        """Append a token; the piece of text that it completes, if it does."""
+    def show_prompt(self, row: ScoredRow) -> None:
+        """Send the prompt with its scores; that is all where no answer is wanted."""
+        scores = [TokenScore(self._texts.of(self.prompt[0]), None)]
+        for token, likelihood in zip(self.prompt[1:], row.tokens, strict=True):
+            scores.append(self._score(token, likelihood))
+        finish = None if self.limit else "length"
+        piece = Piece(self._texts.whole(self.prompt), finish, scores=tuple(scores))
+        self.outbox.append((self, piece))
+
+    def take(self, token: int | None, likelihood: Likelihood | None) -> bool:
+        """Send the text that a token completes, if it does; true where the answer ends."""
+        if token is None:
+            self.fail(NOT_NUMBERS)
+            return True
+        try:
+            piece = self._piece(token, likelihood)
+        except DataError as error:  # of its grammar
+            self.fail(f"the answer cannot go on in its form: {error}")
+            return True
+        except Exception as error:
+            log.exception("token %d could not be decoded", token)
+            self.fail(f"the answer cannot be decoded ({type(error).__name__})")
+            return True
+        if piece is None:
+            return False
+        self.outbox.append((self, piece))
+        return piece.finish is not None
+
+    def _piece(self, token: int, likelihood: Likelihood | None) -> Piece | None:
         if likelihood is not None:
             self._scores.append(self._score(token, likelihood))
-        self.position += 1
-        self.left -= 1
+        self._left -= 1
         self._unreported += 1
-        self.written.append(token)
         ended = token in self.stop_ids
         whole = self.grammar is not None and not ended and self.grammar.take(token)
-        text, stopped = self._stops.add("" if ended else self._decoder.add(token))
-        finish = "stop" if ended or stopped or whole else "length" if self.left <= 0 else None
+        new = "" if ended else self._detokenizer.add(token)
+        text, stopped = self._stops.add(new)
+        finish = None
+        if ended or stopped or whole:
+            finish = "stop"
+        elif self._left <= 0:
+            finish = "length"
         if finish and not stopped:
-            rest, stopped = self._stops.add(self._decoder.end())
-            text += rest if stopped else rest + self._stops.end()
-            finish = "stop" if stopped else finish
+            rest, stopped = self._stops.add(self._detokenizer.end())
+            text += rest
+            if stopped:
+                finish = "stop"
+            else:
+                text += self._stops.end()
         if not text and not finish:
             return None
         piece = Piece(text, finish, self._unreported, scores=tuple(self._scores))
@@ -396,40 +394,3 @@ class PendingAnswer:
     def _score(self, token: int, likelihood: Likelihood) -> TokenScore:
         top = tuple((self._texts.of(other), value) for other, value in likelihood.top)
         return TokenScore(self._texts.of(token), likelihood.logprob, top)
-
-
-class PromptScorer:
-    """Reads prompts and shows them with their scores."""
-
-    def __init__(self, model: Any) -> None:
-        """`model` is a transformers causal language model, whose adapters may change."""
-        self._model = model
-        self._head: AnswerHead | None = None
-
-    def pieces(
-        self, model: Any, batch: Sequence[PendingAnswer]
-    ) -> list[tuple[PendingAnswer, Piece]]:
-        """The prompts with their scores, and answers of a single token. Raises ModelError."""
-        self._head = self._head or AnswerHead(self._model)
-        rows = score_rows(
-            model,
-            [answer.ids for answer in batch],
-            [answer.logprobs or 0 for answer in batch],
-            batch[0].pad_id,
-            self._head,
-        )
-        pieces: list[tuple[PendingAnswer, Piece]] = []
-        for answer, row in zip(batch, rows, strict=True):
-            if not row.known:
-                answer.cancelled = True
-                pieces.append((answer, Piece(finish="error", error=NOT_NUMBERS)))
-                continue
-            pieces.append((answer, answer.show_prompt(row)))
-            if answer.left == 1:  # the whole answer, without reading its prompt again
-                logprob_1V = row.next_V[None]
-                token_1 = next_tokens(logprob_1V, [answer])
-                (likelihood,) = likelihoods(logprob_1V, token_1, [answer.logprobs or 0])
-                piece = answer.take(int(token_1), likelihood)
-                assert piece is not None and piece.finish, "it has no token left"
-                pieces.append((answer, piece))
-        return pieces

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from equipoise.models.loading import load_encoding
-from equipoise.serve.detokenizer import Decoder, StopTexts
+from equipoise.serve.detokenizer import Detokenizer, StopTexts
 
 TEXTS = ["naïve café — 12 €, 日本語 🙂👩‍👩‍👧 fin", "  two  spaces\n\n\tand tabs ", "🙂", "a\ufffdb"]
 
@@ -20,7 +20,7 @@ def test_pieces_are_whole_characters_and_make_the_decoded_text(model_folder, fam
     plain = [i for i in range(len(encoding.tokenizer)) if i not in encoding.stop_ids]
     ids_of += [dice.choices(plain, k=dice.randint(1, 60)) for _ in range(60)]
     for ids in ids_of:
-        decoder = Decoder(encoding.tokenizer)
+        decoder = Detokenizer(encoding.tokenizer)
         pieces = [decoder.add(token) for token in ids]
         assert "".join(pieces) + decoder.end() == encoding.decode(ids)
         if ids in ids_of[:3]:
@@ -32,7 +32,7 @@ def test_an_answer_goes_on_from_its_beginning(model_folder, family):
     encoding = load_encoding(str(model_folder(family)))
     for text in ("It is seven", "", "€🙂"):
         before, after = encoding.text_ids(text), encoding.text_ids(" and that is 8 €.")
-        decoder = Decoder(encoding.tokenizer, before)
+        decoder = Detokenizer(encoding.tokenizer, before)
         said = "".join([decoder.add(token) for token in after]) + decoder.end()
         assert encoding.decode(before) + said == encoding.decode(before + after)
 
@@ -69,7 +69,7 @@ def test_only_what_may_begin_an_ending_is_kept_back():
 def test_whole_characters_are_told_as_soon_as_they_come(model_folder, family):
     encoding = load_encoding(str(model_folder(family)))
     ids = encoding.text_ids("It is seven, and the train leaves at eight.")
-    decoder, told = Decoder(encoding.tokenizer), ""
+    decoder, told = Detokenizer(encoding.tokenizer), ""
     for n, token in enumerate(ids, 1):
         told += decoder.add(token)
         assert told == encoding.decode(ids[:n])

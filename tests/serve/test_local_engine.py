@@ -213,7 +213,7 @@ def test_a_failure_ends_the_answers_that_it_befell_and_no_others(model_folder, m
             raise MemoryError("no memory")
 
         with monkeypatch.context() as patch:
-            patch.setattr("equipoise.serve.model_thread.Cohort.round", broken)
+            patch.setattr("equipoise.sampling.decoder.Decoder.round", broken)
             pieces = [piece async for piece in engine.generate(asked(0, settings))]
         assert [piece.finish for piece in pieces] == ["error"] and "MemoryError" in pieces[0].error
         assert (await answer(engine, asked(1, settings)))[2] > 0

@@ -23,7 +23,7 @@ from equipoise.errors import ModelError
 from equipoise.models import progress, token_choice
 from equipoise.models.loading import load_model
 from equipoise.models.token_choice import SamplingSettings, choose
-from equipoise.sampling import sampling as waiting_prompts
+from equipoise.sampling import decoder
 from equipoise.sampling.sampling import retrace, sample
 from equipoise.sampling.sampling_batch import ROOM, RoomyLayer
 from equipoise.seeds import uniform
@@ -277,7 +277,7 @@ def test_others_take_the_places_of_finished_rows(model, monkeypatch):
 
 
 def test_prompts_are_read_a_bounded_number_of_tokens_at_a_time(model, monkeypatch):
-    monkeypatch.setattr(waiting_prompts, "MOST_READ", 40)
+    monkeypatch.setattr(decoder, "MOST_READ", 40)
     prompts = prompts_of(LENGTHS)
     expected = run(model("llama"), prompts, stop_ids=[50, 60], refill=False)
     shapes = watch(model("llama"), monkeypatch)
