@@ -19,7 +19,17 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
 
+from equipoise.answer import normalised
 from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.judges.final_mathematics import (
+    SPELLED,
+    TEXT,
+    as_latex,
+    final_piece,
+    plain_words,
+    readings,
+    right_piece,
+)
 from equipoise.system.subprocesses import (
     DEVNULL,
     PIPE,
@@ -29,9 +39,10 @@ from equipoise.system.subprocesses import (
     start_process,
 )
 
-SCIENTIFIC = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\w.])")
-FORMULA = re.compile(r"\$|\\boxed|\\\[|\\\(")
-FUNCTIONS = frozenset({"sqrt", "sin", "cos", "tan", "log", "exp"})
+DIGITS = 50  # to which exact numbers are compared
+EXACTLY = 1e-30  # the share by which their values may differ
+TOLERANCE = 5e-6  # half of a unit in the sixth digit: 1/3 is 0.333333
+COUNTED = 2**53  # whole numbers below are counts, which are equal or not
 READY = "ready\n"
 MEMORY = 4 << 30  # bytes of address space that the helper may use
 PATIENCE = 60  # times its computing time that a comparison may last by the clock
@@ -109,27 +120,14 @@ class Checker:
         return code
 
 
-def looks_mathematical(answer: Any) -> bool:
-    """True if an answer is a number, or a text with mathematical symbols and no words.
-
-    Symbols are digits, operators and LaTeX commands; a word has three letters or more.
-    """
-    if isinstance(answer, (list, tuple, bool)):
-        return False
-    text = re.sub(r"\\(?:begin|end){[a-z]*}", "", str(answer))
-    closed, brace, rest = text.rpartition("}")  # what follows is never closed
-    text = re.sub(r"\\(?:text|mbox|mathrm)\s*{[^}]*}", "", closed + brace) + rest
-    names = re.findall(r"[A-Za-z]{3,}", re.sub(r"\\[A-Za-z]+", "", text))
-    has_symbols = re.search(r"\d|\\[A-Za-z]|[=^+*/]", str(answer)) is not None
-    return has_symbols and FUNCTIONS.issuperset(names)
-
-
 def serve(timeout: float) -> None:
     """Compare what standard input asks; end when one computes for more than `timeout` s."""
     import logging
 
     import math_verify
+    import math_verify.grader
 
+    compare_numbers_relatively(math_verify.grader)
     _limit_memory()
     if hasattr(signal, "SIGPROF"):
         signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
@@ -174,38 +172,73 @@ def _limit_memory() -> None:
 
 
 def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
-    gold, answer = _final(gold), _final(answer)
-    golds = _read(math_verify, (f"${gold}$", gold))
+    """True if the final mathematics of `answer` equals `gold`; a reason where `gold` has none."""
+    right = right_piece(gold)
+    found = final_piece(normalised(answer))
+    words = plain_words(right)
+    if words and found and words == plain_words(found.text, bare=True):
+        return True
+    if words and TEXT.fullmatch(right):
+        return False
+    if SPELLED.fullmatch(right.replace(" ", "")):
+        spelled = SPELLED.findall(re.sub(r"\s*:\s*", ":", found.text)) if found else []
+        return bool(spelled) and spelled[-1] == right.replace(" ", "")
+    golds = _read(math_verify, (f"${as_latex(right)}$", right))
     if not golds:
-        return f"the gold answer cannot be read as mathematics: {gold[:80]}"
-    # An answer may be prose around mathematics, or a bare formula, of which prose rules would read
-    # the last number.
-    forms = (answer, f"${answer}$") if len(answer) < 200 else (answer,)
-    bare = looks_mathematical(answer) and not FORMULA.search(answer)
-    answers = _read(math_verify, forms[::-1] if bare else forms)
-    return bool(answers) and bool(math_verify.verify(golds, answers, timeout_seconds=None))
-
-
-def _final(text: str) -> str:
-    """The text behind the last "####" (GSM8K's mark), without LaTeX's thin spaces."""
-    final = text.rpartition("####")[2]
-    return (final if final.strip() else text).replace(",\\!", "")
+        return f"the gold answer cannot be read as mathematics: {right[:80]}"
+    if found is None:
+        return False
+    answers = _read(math_verify, tuple(readings(found, right)))
+    equal = math_verify.verify(golds, answers, timeout_seconds=None, allow_set_relation_comp=True)
+    return bool(answers) and bool(equal)
 
 
 @lru_cache(1024)  # a right answer is met with many answers
 def _read(math_verify: Any, forms: tuple[str, ...]) -> list[Any]:
     """Mathematics in the first of `forms` that parses to more than text, else nothing."""
     for form in forms:
-        parsed = math_verify.parse(_decimal_powers(form), parsing_timeout=None)
+        parsed = math_verify.parse(form, parsing_timeout=None)
         if any(not isinstance(part, str) for part in parsed):
             return parsed
     return []
 
 
-def _decimal_powers(text: str) -> str:
-    """4.5e33 as LaTeX, in dollars, since math-verify would read 4.5 or 4.5·e·33."""
-    power = r"\1 \\times 10^{\2}"
-    return SCIENTIFIC.sub(power if "$" in text or "\\" in text else f"${power}$", text)
+def compare_numbers_relatively(grader: Any) -> None:
+    """Let math-verify's `grader` compare numbers by their ratio.
+
+    Its own comparison rounds to six decimals, to which all small numbers are equal.
+    """
+    of_symbols = grader.sympy_numeric_eq
+
+    def numeric_equal(first: Any, second: Any, *rounding: int) -> bool:
+        if not (getattr(first, "is_number", False) and getattr(second, "is_number", False)):
+            return of_symbols(first, second, *rounding)
+        if numbers_equal(first.doit(), second.doit()):
+            return True
+        # 12 % is 12 where the question asks for per cent, as well as 0.12.
+        bare = [grader.get_pct_val(each, each) for each in (first, second)]
+        is_percent = bare != [first, second]
+        return is_percent and min(map(abs, bare)) >= 1 and numbers_equal(*bare)
+
+    grader.sympy_numeric_eq = numeric_equal
+
+
+def numbers_equal(first: Any, second: Any) -> bool:
+    """True if two numbers of SymPy are equal: exactly, or to six digits where one is a decimal."""
+    from sympy import Float
+
+    if first == second:
+        return True
+    values = [each.evalf(DIGITS) for each in (first, second)]
+    largest = max(map(abs, values))
+    distance = abs(values[0] - values[1])
+    if not (largest.is_finite and distance.is_finite):
+        return False
+    if not (first.has(Float) or second.has(Float)):
+        return bool(distance < EXACTLY * largest)
+    if largest < COUNTED and all(value == int(value) for value in values if value.is_real):
+        return bool(distance == 0)
+    return bool(distance <= TOLERANCE * largest)
 
 
 if __name__ == "__main__":

@@ -272,8 +272,16 @@ STATED: dict[str, dict[str, list[str]]] = {
             "{T}, а не {U}",
         ],
         "zh": ["答案不是{M}，而是{L}。", "{M}是错误的，所以选{L}。", "是{T}，不是{U}。"],
-        "ja": ["答えは{M}ではなく{L}です。", "{M}は間違いなので、{L}です。", "{U}ではなく{T}です。"],
-        "ko": ["답은 {M}가 아니라 {L}입니다.", "{M}는 틀렸으므로 {L}입니다.", "{U}가 아니라 {T}입니다."],
+        "ja": [
+            "答えは{M}ではなく{L}です。",
+            "{M}は間違いなので、{L}です。",
+            "{U}ではなく{T}です。",
+        ],
+        "ko": [
+            "답은 {M}가 아니라 {L}입니다.",
+            "{M}는 틀렸으므로 {L}입니다.",
+            "{U}가 아니라 {T}입니다.",
+        ],
         "ar": ["الجواب ليس {M} بل {L}.", "{M} خطأ، إذن الجواب {L}.", "{T} وليس {U}"],
     },
     "explained afterwards": {
@@ -289,8 +297,14 @@ STATED: dict[str, dict[str, list[str]]] = {
             "ANSWER IS {L}. {M} is incorrect.",
             "{T} is right. {U} and {V} are not.",
         ],
-        "de": ["Die Antwort ist {L}. {M} ist ein häufiger Irrtum.", "{L} ist richtig. {M} ist falsch."],
-        "fr": ["La réponse est {L}. {M} est une erreur fréquente.", "{L} est correct. {M} est faux."],
+        "de": [
+            "Die Antwort ist {L}. {M} ist ein häufiger Irrtum.",
+            "{L} ist richtig. {M} ist falsch.",
+        ],
+        "fr": [
+            "La réponse est {L}. {M} est une erreur fréquente.",
+            "{L} est correct. {M} est faux.",
+        ],
         "es": ["La respuesta es {L}. {M} es un error frecuente.", "{L} es correcta. {M} es falsa."],
         "pt": ["A resposta é {L}. {M} é um erro comum.", "{L} está correta. {M} está errada."],
         "it": ["La risposta è {L}. {M} è un errore comune.", "{L} è corretta. {M} è sbagliata."],
@@ -314,15 +328,24 @@ STATED: dict[str, dict[str, list[str]]] = {
             "I was going to say {M}, but the answer is {L}.",
             "The answer might be {M}. Or {N}? No: it is {L}.",
         ],
-        "de": ["Die Antwort ist {M}. Moment, nein: {L}.", "Zuerst dachte ich {M}, aber es ist {L}."],
+        "de": [
+            "Die Antwort ist {M}. Moment, nein: {L}.",
+            "Zuerst dachte ich {M}, aber es ist {L}.",
+        ],
         "fr": ["La réponse est {M}. Attendez, non : {L}.", "Je pensais à {M}, mais c'est {L}."],
         "es": ["La respuesta es {M}. Espera, no: es {L}.", "Primero pensé en {M}, pero es {L}."],
         "pt": ["A resposta é {M}. Espere, não: é {L}.", "Primeiro pensei em {M}, mas é {L}."],
         "it": ["La risposta è {M}. Aspetta, no: è {L}.", "Prima pensavo {M}, ma è {L}."],
         "ru": ["Ответ: {M}. Нет, подождите: {L}.", "Сначала я думал {M}, но это {L}."],
         "zh": ["答案是{M}。等等，不对，应该是{L}。", "我最初认为是{M}，但正确答案是{L}。"],
-        "ja": ["答えは{M}です。いや、待って、{L}です。", "最初は{M}だと思いましたが、正解は{L}です。"],
-        "ko": ["정답은 {M}입니다. 아니, 잠깐, {L}입니다.", "처음에는 {M}라고 생각했지만 정답은 {L}입니다."],
+        "ja": [
+            "答えは{M}です。いや、待って、{L}です。",
+            "最初は{M}だと思いましたが、正解は{L}です。",
+        ],
+        "ko": [
+            "정답은 {M}입니다. 아니, 잠깐, {L}입니다.",
+            "처음에는 {M}라고 생각했지만 정답은 {L}입니다.",
+        ],
         "ar": ["الجواب هو {M}. لا، انتظر، الجواب هو {L}.", "ظننت أولا أنه {M}، لكن الجواب هو {L}."],
     },
     "weighed first": {
@@ -406,7 +429,9 @@ UNDECIDED = {
 }
 
 YES_NO = ["Yes", "No"]
-TEN = dict(zip("ABCDEFGHIJ", "one two three four five six seven eight nine ten".split(), strict=True))
+TEN = dict(
+    zip("ABCDEFGHIJ", "one two three four five six seven eight nine ten".split(), strict=True)
+)
 # (choices, answer, the option that it states or None)
 SINGLES: list[tuple[object, str, str | None]] = [
     (YES_NO, "Yes.", "Yes"),

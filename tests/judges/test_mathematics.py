@@ -8,7 +8,8 @@ import pytest
 
 from equipoise.errors import EquipoiseError
 from equipoise.judges import mathematics
-from equipoise.judges.mathematics import MEMORY, Checker, looks_mathematical
+from equipoise.judges.final_mathematics import looks_mathematical
+from equipoise.judges.mathematics import MEMORY, Checker
 
 
 @pytest.mark.long

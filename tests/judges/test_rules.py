@@ -12,7 +12,7 @@ from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges import mathematics
 from equipoise.judges.base import Judge
 from equipoise.judges.gold import Gold
-from equipoise.judges.mathematics import looks_mathematical
+from equipoise.judges.final_mathematics import looks_mathematical
 from equipoise.judges.rules import (
     MARKS,
     Call,
