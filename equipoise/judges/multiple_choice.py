@@ -1,56 +1,64 @@
 """Multiple choice: the option that a free answer states.
 
-An answer states an option in one of these ways, the surer ones first; of several alike, the last
-counts.
+    alone      the whole answer is a letter or an option's text      B    (b)    B. Paris
+    set apart  in a box, a tag or JSON                               \\boxed{B}    {"answer": "B"}
+    declared   a sentence says so                                    The answer is B.    It's Paris
+    opening    an option opens the answer                            B because ...    No, it is not.
+    named      an option is mentioned                                I think that (B) fits.
 
-    alone      the whole answer is a letter or an option's text
-               B    (b)    B. Paris    Paris.
-    declared   a sentence says so
-               The answer is B.    B is correct.
-    marked     an option opens the answer or stands by itself on a line
-               B because …    (B)    No, it is not.
-    named      an option's text is mentioned, or its marked letter
-               It must be Paris.    I think (B) fits.
-
-Of two options, denying one states the other: "that is not true" is False.
+The surer ways come first; of several alike, the last counts, so that a correction does. An option
+that is denied ("not B", "B is wrong") is passed over; of two options, denying one states the other.
+Two options that are stated together ("B or C") are none. `judges/stating_words.py` has the words, in
+eleven languages.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
+from equipoise.answer import normalised
+from equipoise.judges import stating_words as words
 from equipoise.judges.pointwise import Pointwise, Verdict
-from equipoise.judges.rules import even_width
 from equipoise.system.effects import Text
 from equipoise.types import Prompt
 
 LONGEST = 20_000  # characters of an answer that are read
 TRUTH = ("True", "False")
-LETTERS_THAT_ARE_WORDS = ("A", "I")
-IS = (
-    r" (?:is|would be|should be|must be)"
-    r"(?: (?:most )?\w+ly| therefore| thus| then)?"
+MARKS = " .!?,;:\"'`*()[]{}$_\n。！？，、「」（）،؟"
+SET_APART = re.compile(
+    r"\\(?:boxed|fbox)\s*\{(?P<box>(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
+    r"|<answer>(?P<tag>.*?)</answer>"
+    r"|[\"'](?:final_?answer|answer|choice|option)[\"']\s*:\s*[\"']?(?P<json>[^\"',}\n]+)",
+    re.IGNORECASE | re.DOTALL,
 )
-SAYS = (
-    rf"\b(?:(?:choice|option)(?={IS}|:)|answer|choose|select|pick)"
-    rf"(?:{IS})?(?: option| choice)?(?: ?[:–-])?"
+LATEX = re.compile(
+    r"\\(?:text|textbf|mathrm|mathbf|textit|mathsf)\s*\{([^{}]*)\}|\\[ ,;!]|\$|\\[\[\](){}]"
 )
-OPENING = r"[\s\"'`(\[{$]{0,9}(?:\\(?:boxed|text|textbf|mathrm)\{){0,3}[\s\"'`(\[]{0,9}"
-MARKS = " .!?,;:\"'`*()[]{}$_\n"
-DENIED = re.compile(r"(?:\bnot|n't|\bnever) (?:[\w']+ ){0,4}\(?$")
-WRONG = re.compile(r"[).\"']* (?:is|was|seems|looks) (?:wrong|incorrect|not)\b")
-# What may follow a letter that is a word itself.
-REASON = "because|since|as|is|and|for"
+NO_LETTER_BEFORE = r"(?<![A-Za-z0-9_'À-ÿ])"
+NO_LETTER_AFTER = r"(?![A-Za-z0-9_À-ÿ]|'[a-z]|\.\d)"
+JOINED_SCRIPTS = (
+    r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # written without spaces, or with endings
+)
 
 
-class Statement(NamedTuple):
-    """An option that an answer states, and where; the last and then the longest is greatest."""
+class Mention(NamedTuple):
+    """An option that an answer mentions, by its letter, its text or both."""
 
+    start: int
     end: int
-    length: int
     label: str
+    by_letter: bool
+
+
+class Run(NamedTuple):
+    """Options that are mentioned together, as in "B, C and D", and how they are spoken of."""
+
+    labels: tuple[str, ...]
+    start: int
+    end: int
+    manner: str  # declared, opening, named, tentative or denied
 
 
 class Choice(Pointwise):
@@ -88,10 +96,10 @@ class Choice(Pointwise):
         options = options_of(prompt.facts.get(self.choices), gold)
         if options is None:
             return f"the prompt has no fact '{self.choices}' with two options or more"
-        right = max(_find_alone(str(gold), options), default=None)
+        right = option_alone(str(gold), options)
         if right is None:
             return f"the fact '{self.fact}' is {str(gold)[:80]!r}, which is none of the options"
-        return options, right.label
+        return options, right
 
 
 def options_of(choices: Any, gold: Any) -> dict[str, str] | None:
@@ -113,7 +121,16 @@ def options_of(choices: Any, gold: Any) -> dict[str, str] | None:
 
 def bare_text(text: str) -> str:
     """`text` without case, white space, and enclosing marks."""
-    return _even_text(text).casefold().strip(MARKS)
+    return even_text(text).casefold().strip(MARKS)
+
+
+def even_text(text: str) -> str:
+    """`text` in one form, without emphasis and LaTeX's wrappers, with single spaces."""
+    text = normalised(text).replace("**", "").replace("`", "")
+    if "\\" in text:
+        text = LATEX.sub(r" \1 ", text)
+    text = re.sub(r"\$(\w+)\$", r"\1", text)
+    return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
 
 
 def stated_option(text: str, options: Mapping[str, str]) -> str | None:
@@ -121,118 +138,137 @@ def stated_option(text: str, options: Mapping[str, str]) -> str | None:
     half = LONGEST // 2
     if len(text) > LONGEST:  # an option is stated where an answer begins or ends
         text = f"{text[:half]}\n{text[-half:]}"
-    text = _even_text(text)
-    for find in (_find_alone, _find_declared, _find_marked, _find_named):
-        if statements := list(find(text, options)):
-            return max(statements).label
+    alone = option_alone(text, options)
+    if alone is not None:
+        return alone
+    apart = [found for found in SET_APART.finditer(normalised(text)) if any(found.groups())]
+    if apart:
+        content = next(filter(None, apart[-1].groups()))
+        after = normalised(text)[apart[-1].end() :]
+        if option_alone(content, options) is None and len(bare_text(content)) < 3:
+            return None
+        if not declared_in(after, options):
+            return stated_option(content, options)
+    even = even_text(text)
+    runs = spoken_of(even, mentions(even, options))
+    for manner in ("declared", "opening", "named", "tentative"):
+        alike = [run for run in runs if run.manner == manner]
+        if manner == "tentative" and len({run.labels for run in alike}) > 1:
+            return None
+        if alike:
+            labels = alike[-1].labels
+            return labels[0] if len(labels) == 1 else None
+    denied = {label for run in runs for label in run.labels}
+    left = [label for label in options if label not in denied]
+    return left[0] if len(options) == 2 and len(left) == 1 else None
+
+
+def option_alone(text: str, options: Mapping[str, str]) -> str | None:
+    """The option that is the whole of `text`: its letter, its text, or both."""
+    whole = bare_text(text)
+    for label in options:
+        if whole == bare_text(label):
+            # It goes first: the letter of one option may be the text of another.
+            return label
+    for label, option in options.items():
+        name = re.escape(bare_text(option))
+        mark = re.escape(bare_text(label))
+        if name and re.fullmatch(rf"(?:(?:option )?\W*{mark}\W+)?{name}|option {mark}", whole):
+            return label
     return None
 
 
-def _even_text(text: str) -> str:
-    """`text` with even width of characters, plain apostrophes, no emphasis, single spaces."""
-    text = even_width(text).replace("’", "'").replace("**", "")
-    return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
+def declared_in(text: str, options: Mapping[str, str]) -> bool:
+    """True if `text` declares an option."""
+    even = even_text(text)
+    return any(run.manner == "declared" for run in spoken_of(even, mentions(even, options)))
 
 
-def _letters(options: Mapping[str, str]) -> list[str]:
-    return [label for label in options if len(label) == 1]
-
-
-def _find_alone(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
-    whole = bare_text(text)
-    for label, option in options.items():
-        forms = (option, f"{label}. {option}", f"{label}) {option}")
-        if whole == bare_text(label):
-            # It goes first: the letter of one option may be the text of another.
-            yield Statement(1, len(label), label)
-        elif whole in map(bare_text, forms):
-            yield Statement(0, len(option), label)
-
-
-def _find_declared(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
-    for label in options:
-        for match in re.finditer("|".join(_declarations(label)), text):
-            yield Statement(match.end(), len(label), label)
-
-
-def _declarations(label: str) -> list[str]:
-    """Patterns of sentences that say that this option is right."""
-    exact = rf"{re.escape(label)}(?![\w']|\.\w)"
-    if label in LETTERS_THAT_ARE_WORDS:
-        exact += rf"(?! (?!(?:{REASON})\b)[a-z])"  # no sentence goes on from it
-    name = f"(?i:{exact})"
-    if label in LETTERS_THAT_ARE_WORDS:
-        name = rf"(?:{exact}|(?i:{label})(?=[)}}]|\.?\s*\Z))"
-    patterns = [rf"(?i:{SAYS}){OPENING}{name}", rf"\\boxed\{{{OPENING}{name}"]
-    if len(label) == 1:
-        verdict = r"[)\"'`]? is (?:the )?(?:correct|right|best)\b"
-        patterns.append(rf"(?<![\w']){exact}{verdict}")
-    return patterns
-
-
-def _find_marked(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
-    for label in _letters(options):
-        for match in re.finditer(_marks(label), text, re.MULTILINE):
-            if not WRONG.match(text, match.end()):
-                yield Statement(match.end(), 1, label)
+def mentions(text: str, options: Mapping[str, str]) -> list[Mention]:
+    """Every mention of an option in order; an option's letter and text side by side are one."""
     lower = text.casefold()
+    found = []
     for label, option in options.items():
-        name = re.escape(bare_text(option))
-        if not name:
-            continue
-        opens = rf"\A\W*{name}(?=$|[.!?,;:\n])"
-        line = rf"^[^\w\n]*{name}[^\w\n]*$"
-        for match in re.finditer(f"{opens}|{line}", lower, re.MULTILINE):
-            # What opens an answer is where it stands, however long its text.
-            end = 1 if match.start() == 0 else match.end()
-            yield Statement(end, len(name), label)
-
-
-def _marks(letter: str) -> str:
-    """The pattern of a letter that opens the answer, or stands by itself."""
-    if letter in LETTERS_THAT_ARE_WORDS:
-        first = rf"{letter}(?=$|[.):,;\]]| -| (?:{REASON})\b)"
-    else:
-        first = rf"{letter}(?![\w'])"
-    forms = (
-        rf"\A[(\[]?{first}",
-        rf"^[(\[]?{letter}[)\].:]*$",
-        rf"^[(\[]?{letter}[)\].:]+ ",
-        rf"(?:\bis|:|=) [(\[]?{letter}[)\].]*\Z",
-    )
-    return "|".join(forms)
-
-
-def _find_named(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
-    lower = text.casefold()
-    widest = (-1, -1)
-    for start, end, label in _mentions(text, options):
-        if end <= widest[1] and (start, end) != widest:
+        name = bare_text(option)
+        if name and name != bare_text(label):
+            for match in re.finditer(_bounded(name), lower):
+                if not words.DETERMINER.match(lower, match.start()):
+                    found.append(Mention(*match.span(), label, False))
+        elif name:
+            for match in re.finditer(_bounded(name), lower):
+                if len(name) > 1 and not words.DETERMINER.match(lower, match.start()):
+                    found.append(Mention(*match.span(), label, False))
+        if len(label) == 1:
+            for match in re.finditer(_letter(label), text):
+                found.append(Mention(*match.span(), label, True))
+    found.sort(key=lambda mention: (mention.start, -mention.end))
+    kept: list[Mention] = []
+    for mention in found:
+        if kept and mention.end <= kept[-1].end:
             continue  # "Paris" within "New Paris"
-        widest = (start, end)
-        before = lower[max(0, start - 80) : start]
-        if DENIED.search(before) or WRONG.match(lower, end):
-            others = [other for other in options if other != label]
-            if len(others) == 1:
-                yield Statement(end, end - start, others[0])
-        else:
-            yield Statement(end, end - start, label)
+        if kept and mention.label == kept[-1].label:
+            between = text[kept[-1].end : mention.start]
+            if kept[-1].by_letter and not mention.by_letter and not between.strip(" .:)(]-*,=\"'"):
+                kept[-1] = Mention(kept[-1].start, mention.end, mention.label, True)
+                continue
+        kept.append(mention)
+    return kept
 
 
-def _mentions(text: str, options: Mapping[str, str]) -> list[tuple[int, int, str]]:
-    """(start, end, label) of every mention of an option, in order, longest first."""
-    lower = text.casefold()
-    patterns = [
-        (label, rf"(?<!\w){re.escape(bare_text(option))}(?!\w)", lower)
-        for label, option in options.items()
-        if bare_text(option)
-    ]
-    patterns += [
-        (label, rf"\({label}\)|(?i:\boption|\bchoice) \(?{label}(?![\w'])", text)
-        for label in _letters(options)
-    ]
-    mentions = []
-    for label, pattern, where in patterns:
-        for match in re.finditer(pattern, where):
-            mentions.append((match.start(), match.end(), label))
-    return sorted(mentions, key=lambda mention: (mention[0], -mention[1]))
+def _bounded(name: str) -> str:
+    """The pattern of an option's text as whole words, in scripts that have spaces."""
+    before = "" if re.match(rf"[{JOINED_SCRIPTS}]", name) else r"(?<![\w/])(?<!\d[.,])"
+    after = "" if re.search(rf"[{JOINED_SCRIPTS}]\Z", name) else r"(?![\w/])(?![.,]\d)"
+    return f"{before}{re.escape(name)}{after}"
+
+
+def _letter(label: str) -> str:
+    """The pattern of an option's letter where it is one, and no word or number of a sentence."""
+    upper = re.escape(label.upper())
+    exact = f"{NO_LETTER_BEFORE}{upper}{NO_LETTER_AFTER}"
+    if label.isdigit() or label.upper() in words.LETTERS_THAT_ARE_WORDS:
+        exact += rf"(?:(?=$|[\n.):,;\]\"'!?/。，、）：؛،]|[{JOINED_SCRIPTS}]|\.\.)|(?= (?:{words.GOES_ON})))"
+        if label.isdigit():
+            exact = rf"(?:(?<=\()|(?<=^)|(?<=: )|(?<=option )|(?<=is ))(?:{exact})"
+    lower = re.escape(label.lower())
+    marked = rf"(?<=\(){lower}(?=\))|{NO_LETTER_BEFORE}{lower}(?=\) )"
+    cued = rf"(?<=[Oo]ption ){lower}{NO_LETTER_AFTER}|(?:(?<=[Aa]nswer is )|(?<=[Aa]nswer: )){lower}(?=[.!]?\s*\Z)"
+    return f"{exact}|{marked}|{cued}"
+
+
+def spoken_of(text: str, mentioned: Sequence[Mention]) -> list[Run]:
+    """How the text speaks of the options that it mentions, those in one list together."""
+    runs: list[Run] = []
+    place = 0
+    while place < len(mentioned):
+        last = place
+        while last + 1 < len(mentioned):
+            between = text[mentioned[last].end : mentioned[last + 1].start]
+            if not words.JOINS.fullmatch(between):
+                break
+            last += 1
+        together = mentioned[place : last + 1]
+        start, end = together[0].start, together[-1].end
+        limit = mentioned[place - 1].end if place else 0
+        before = text[max(limit, start - 120) : start]
+        following = mentioned[last + 1].start if last + 1 < len(mentioned) else len(text)
+        after = text[end : min(following, end + 80)]
+        labels = tuple(dict.fromkeys(mention.label for mention in together))
+        manner = _manner(before, after, opens=limit == 0 and not text[:start].strip(MARKS))
+        runs.append(Run(labels, start, end, manner))
+        place = last + 1
+    return runs
+
+
+def _manner(before: str, after: str, *, opens: bool) -> str:
+    """How a sentence speaks of an option, by what stands before it and after."""
+    if words.DENIES_BEFORE.search(before) or words.DENIES_AFTER.match(after):
+        return "denied"
+    if words.TENTATIVE.search(before):
+        return "tentative"
+    ends = not after.strip(MARKS)
+    if words.DECLARES_BEFORE.search(before) or words.DECLARES_AFTER.match(after):
+        return "declared"
+    if ends and words.ENDS_BY.search(before):
+        return "declared"
+    return "opening" if opens else "named"
