@@ -209,7 +209,7 @@ def as_latex(text: str, *, decimal_comma: bool = False) -> str:
     if decimal_comma:
         text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,])", r"\1.\2", text)
     vulgar = "".join(VULGAR)
-    text = re.sub(rf"(\d*)\s?([{vulgar}])", _vulgar, text)
+    text = re.sub(rf"(?:(?<!\d)(\d{{1,9}})\s?)?([{vulgar}])", _vulgar, text)
     text = re.sub(r"(?<![\d/.^{])(\d+) (\d+)/(\d+)(?![\d/])", _mixed, text)
     return SCIENTIFIC.sub(
         lambda found: rf"{found[1]} \times 10^{{{int(found[2] or found[3])}}}", text
