@@ -8,8 +8,8 @@
 
 The surer ways come first; of several alike, the last counts, so that a correction does. An option
 that is denied ("not B", "B is wrong") is passed over; of two options, denying one states the other.
-Two options that are stated together ("B or C") are none. `judges/stating_words.py` has the words, in
-eleven languages.
+Two options that are stated together ("B or C") are none. `judges/stating_words.py` has the words,
+in eleven languages.
 """
 
 import re
@@ -227,13 +227,15 @@ def _letter(label: str) -> str:
     upper = re.escape(label.upper())
     exact = f"{NO_LETTER_BEFORE}{upper}{NO_LETTER_AFTER}"
     if label.isdigit() or label.upper() in words.LETTERS_THAT_ARE_WORDS:
-        exact += rf"(?:(?=$|[\n.):,;\]\"'!?/。，、）：؛،]|[{JOINED_SCRIPTS}]|\.\.)|(?= (?:{words.GOES_ON})))"
+        ends = rf"$|[\n.):,;\]\"'!?/。，、）：؛،]|[{JOINED_SCRIPTS}]"
+        exact += rf"(?={ends}| (?:{words.GOES_ON}))"
         if label.isdigit():
             exact = rf"(?:(?<=\()|(?<=^)|(?<=: )|(?<=option )|(?<=is ))(?:{exact})"
     lower = re.escape(label.lower())
     marked = rf"(?<=\(){lower}(?=\))|{NO_LETTER_BEFORE}{lower}(?=\) )"
-    cued = rf"(?<=[Oo]ption ){lower}{NO_LETTER_AFTER}|(?:(?<=[Aa]nswer is )|(?<=[Aa]nswer: )){lower}(?=[.!]?\s*\Z)"
-    return f"{exact}|{marked}|{cued}"
+    cued = rf"(?<=[Oo]ption ){lower}{NO_LETTER_AFTER}"
+    last = rf"(?:(?<=[Aa]nswer is )|(?<=[Aa]nswer: )){lower}(?=[.!]?\s*\Z)"
+    return f"{exact}|{marked}|{cued}|{last}"
 
 
 def spoken_of(text: str, mentioned: Sequence[Mention]) -> list[Run]:

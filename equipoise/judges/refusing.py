@@ -54,7 +54,7 @@ class Phrases:
 
 
 def said_by_the_answer(text: str) -> str:
-    """What an answer says itself, in one form: without code, quotations and the text of a letter."""
+    """What an answer says itself, in one form: without code, quotations and letters."""
     plain = " ".join(CODE.sub(" ", normalised(text)).replace("**", "").casefold().split())
     if LETTER.match(plain):
         return ""

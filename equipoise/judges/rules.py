@@ -171,7 +171,7 @@ class Refusal(Pointwise):
         return ""
 
     def refuses(self, text: str) -> bool:
-        """True if `text` refuses near its beginning, in its own words, and does not take it back."""
+        """True if `text` refuses near its beginning and does not take it back."""
         return self._phrases.refuses(text, self.window)
 
     @cached_property

@@ -430,7 +430,11 @@ UNDECIDED = {
 
 YES_NO = ["Yes", "No"]
 TEN = dict(
-    zip("ABCDEFGHIJ", "one two three four five six seven eight nine ten".split(), strict=True)
+    zip(
+        "ABCDEFGHIJ",
+        ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"],
+        strict=True,
+    )
 )
 # (choices, answer, the option that it states or None)
 SINGLES: list[tuple[object, str, str | None]] = [

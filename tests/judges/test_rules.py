@@ -11,8 +11,8 @@ from pydantic_core import PydanticCustomError
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges import mathematics
 from equipoise.judges.base import Judge
-from equipoise.judges.gold import Gold
 from equipoise.judges.final_mathematics import looks_mathematical
+from equipoise.judges.gold import Gold
 from equipoise.judges.rules import (
     MARKS,
     Call,
