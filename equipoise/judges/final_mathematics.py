@@ -138,7 +138,7 @@ def final_piece(text: str) -> Piece | None:
 
 
 def _boxed(text: str, boxes: list[re.Match[str]]) -> Piece | None:
-    """What stands in the last box, with those that an "and" or a comma joins to it."""
+    """The content of the last box, with those that an "and" or a comma joins to it."""
     contents: list[str] = []
     beginning = len(text)
     for box in reversed(boxes):
@@ -181,7 +181,7 @@ def closing_brace(text: str, opening: int) -> int | None:
 
 
 def _end_of_statement(stated: str) -> int:
-    """Where the statement ends: at a sentence's or a line's end outside of formulas."""
+    """The end of the statement: that of its sentence or line, outside of formulas."""
     formula = re.match(r"\$\$?|\\\[|\\\(", stated)
     if formula:
         closings = {"$": "$", "$$": "$$", "\\[": "\\]", "\\(": "\\)"}
@@ -205,25 +205,25 @@ def as_latex(text: str, *, decimal_comma: bool = False) -> str:
     text = re.sub(r"([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)", lambda run: f"^{{{run[0].translate(RAISED)}}}", text)
     text = re.sub(r"√\s*(\d+|[a-z]\b)", r"\\sqrt{\1}", text)
     text = text.replace("π", "\\pi ").replace("∞", "\\infty ").replace("°", "^\\circ ")
-    text = GROUPED.sub(lambda found: re.sub(r"[ ,'_.]", "", found[0]), text)
+    text = GROUPED.sub(lambda match: re.sub(r"[ ,'_.]", "", match[0]), text)
     if decimal_comma:
         text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,])", r"\1.\2", text)
     vulgar = "".join(VULGAR)
     text = re.sub(rf"(?:(?<!\d)(\d{{1,9}})\s?)?([{vulgar}])", _vulgar, text)
     text = re.sub(r"(?<![\d/.^{])(\d+) (\d+)/(\d+)(?![\d/])", _mixed, text)
     return SCIENTIFIC.sub(
-        lambda found: rf"{found[1]} \times 10^{{{int(found[2] or found[3])}}}", text
+        lambda match: rf"{match[1]} \times 10^{{{int(match[2] or match[3])}}}", text
     )
 
 
-def _vulgar(found: re.Match[str]) -> str:
-    over, under = VULGAR[found[2]].split("/")
-    over = int(found[1] or 0) * int(under) + int(over)
+def _vulgar(match: re.Match[str]) -> str:
+    over, under = VULGAR[match[2]].split("/")
+    over = int(match[1] or 0) * int(under) + int(over)
     return rf"\frac{{{over}}}{{{under}}}"
 
 
-def _mixed(found: re.Match[str]) -> str:
-    whole, over, under = (int(part) for part in found.groups())
+def _mixed(match: re.Match[str]) -> str:
+    whole, over, under = (int(part) for part in match.groups())
     return rf"\frac{{{whole * under + over}}}{{{under}}}"
 
 
@@ -239,7 +239,7 @@ def right_piece(gold: str) -> str:
 
 
 def plain_words(text: str, *, bare: bool = False) -> str:
-    """What a text without mathematics says, without case and marks; "" where it is mathematics.
+    """The words of a text without mathematics, without case and marks; "" where it is mathematics.
 
     That is what stands in LaTeX's \\text, or words of two letters and more; `bare` takes any text.
     """
@@ -288,12 +288,12 @@ def is_formula(text: str) -> bool:
     return names <= FUNCTIONS and not SHORT_WORDS.search(text)
 
 
-def _number(found: re.Match[str]) -> str:
-    sign = "-" if (found["sign"] or "").startswith("-") else ""
-    value = f"{sign}{found['number']}"
-    if found["scale"]:
-        value += rf" \times 10^{{{SCALES[found['scale']]}}}"
-    return value + (r"\%" if found["percent"] else "")
+def _number(match: re.Match[str]) -> str:
+    sign = "-" if (match["sign"] or "").startswith("-") else ""
+    value = f"{sign}{match['number']}"
+    if match["scale"]:
+        value += rf" \times 10^{{{SCALES[match['scale']]}}}"
+    return value + (r"\%" if match["percent"] else "")
 
 
 def without_currency(text: str) -> str:

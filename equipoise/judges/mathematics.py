@@ -174,21 +174,21 @@ def _limit_memory() -> None:
 def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
     """True if the final mathematics of `answer` equals `gold`; a reason where `gold` has none."""
     right = right_piece(gold)
-    found = final_piece(normalised(answer))
-    words = plain_words(right)
-    if words and found and words == plain_words(found.text, bare=True):
+    piece = final_piece(normalised(answer))
+    right_text = plain_words(right)
+    if right_text and piece and right_text == plain_words(piece.text, bare=True):
         return True
-    if words and TEXT.fullmatch(right):
+    if right_text and TEXT.fullmatch(right):
         return False
     if SPELLED.fullmatch(right.replace(" ", "")):
-        spelled = SPELLED.findall(re.sub(r"\s*:\s*", ":", found.text)) if found else []
+        spelled = SPELLED.findall(re.sub(r"\s*:\s*", ":", piece.text)) if piece else []
         return bool(spelled) and spelled[-1] == right.replace(" ", "")
     golds = _read(math_verify, (f"${as_latex(right)}$", right))
     if not golds:
         return f"the gold answer cannot be read as mathematics: {right[:80]}"
-    if found is None:
+    if piece is None:
         return False
-    answers = _read(math_verify, tuple(readings(found, right)))
+    answers = _read(math_verify, tuple(readings(piece, right)))
     equal = math_verify.verify(golds, answers, timeout_seconds=None, allow_set_relation_comp=True)
     return bool(answers) and bool(equal)
 

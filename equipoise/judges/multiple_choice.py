@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from equipoise.answer import normalised
-from equipoise.judges import stating_words as words
+from equipoise.judges import stating_words as stating
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.system.effects import Text
 from equipoise.types import Prompt
@@ -141,7 +141,7 @@ def stated_option(text: str, options: Mapping[str, str]) -> str | None:
     alone = option_alone(text, options)
     if alone is not None:
         return alone
-    apart = [found for found in SET_APART.finditer(normalised(text)) if any(found.groups())]
+    apart = [match for match in SET_APART.finditer(normalised(text)) if any(match.groups())]
     if apart:
         content = next(filter(None, apart[-1].groups()))
         after = normalised(text)[apart[-1].end() :]
@@ -187,23 +187,23 @@ def declared_in(text: str, options: Mapping[str, str]) -> bool:
 def mentions(text: str, options: Mapping[str, str]) -> list[Mention]:
     """Every mention of an option in order; an option's letter and text side by side are one."""
     lower = text.casefold()
-    found = []
+    seen = []
     for label, option in options.items():
         name = bare_text(option)
         if name and name != bare_text(label):
             for match in re.finditer(_bounded(name), lower):
-                if not words.DETERMINER.match(lower, match.start()):
-                    found.append(Mention(*match.span(), label, False))
+                if not stating.DETERMINER.match(lower, match.start()):
+                    seen.append(Mention(*match.span(), label, False))
         elif name:
             for match in re.finditer(_bounded(name), lower):
-                if len(name) > 1 and not words.DETERMINER.match(lower, match.start()):
-                    found.append(Mention(*match.span(), label, False))
+                if len(name) > 1 and not stating.DETERMINER.match(lower, match.start()):
+                    seen.append(Mention(*match.span(), label, False))
         if len(label) == 1:
             for match in re.finditer(_letter(label), text):
-                found.append(Mention(*match.span(), label, True))
-    found.sort(key=lambda mention: (mention.start, -mention.end))
+                seen.append(Mention(*match.span(), label, True))
+    seen.sort(key=lambda mention: (mention.start, -mention.end))
     kept: list[Mention] = []
-    for mention in found:
+    for mention in seen:
         if kept and mention.end <= kept[-1].end:
             continue  # "Paris" within "New Paris"
         if kept and mention.label == kept[-1].label:
@@ -226,9 +226,9 @@ def _letter(label: str) -> str:
     """The pattern of an option's letter where it is one, and no word or number of a sentence."""
     upper = re.escape(label.upper())
     exact = f"{NO_LETTER_BEFORE}{upper}{NO_LETTER_AFTER}"
-    if label.isdigit() or label.upper() in words.LETTERS_THAT_ARE_WORDS:
+    if label.isdigit() or label.upper() in stating.LETTERS_THAT_ARE_WORDS:
         ends = rf"$|[\n.):,;\]\"'!?/。，、）：؛،]|[{JOINED_SCRIPTS}]"
-        exact += rf"(?={ends}| (?:{words.GOES_ON}))"
+        exact += rf"(?={ends}| (?:{stating.GOES_ON}))"
         if label.isdigit():
             exact = rf"(?:(?<=\()|(?<=^)|(?<=: )|(?<=option )|(?<=is ))(?:{exact})"
     lower = re.escape(label.lower())
@@ -239,14 +239,14 @@ def _letter(label: str) -> str:
 
 
 def spoken_of(text: str, mentioned: Sequence[Mention]) -> list[Run]:
-    """How the text speaks of the options that it mentions, those in one list together."""
+    """The manner in which a text speaks of the options that it mentions, list by list."""
     runs: list[Run] = []
     place = 0
     while place < len(mentioned):
         last = place
         while last + 1 < len(mentioned):
             between = text[mentioned[last].end : mentioned[last + 1].start]
-            if not words.JOINS.fullmatch(between):
+            if not stating.JOINS.fullmatch(between):
                 break
             last += 1
         together = mentioned[place : last + 1]
@@ -263,14 +263,14 @@ def spoken_of(text: str, mentioned: Sequence[Mention]) -> list[Run]:
 
 
 def _manner(before: str, after: str, *, opens: bool) -> str:
-    """How a sentence speaks of an option, by what stands before it and after."""
-    if words.DENIES_BEFORE.search(before) or words.DENIES_AFTER.match(after):
+    """The manner in which a sentence speaks of an option, by what stands before it and after."""
+    if stating.DENIES_BEFORE.search(before) or stating.DENIES_AFTER.match(after):
         return "denied"
-    if words.TENTATIVE.search(before):
+    if stating.TENTATIVE.search(before):
         return "tentative"
     ends = not after.strip(MARKS)
-    if words.DECLARES_BEFORE.search(before) or words.DECLARES_AFTER.match(after):
+    if stating.DECLARES_BEFORE.search(before) or stating.DECLARES_AFTER.match(after):
         return "declared"
-    if ends and words.ENDS_BY.search(before):
+    if ends and stating.ENDS_BY.search(before):
         return "declared"
     return "opening" if opens else "named"

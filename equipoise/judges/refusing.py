@@ -1,4 +1,4 @@
-"""Whether an answer refuses: by a list of phrases, outside of what the answer quotes."""
+"""Refusals, by a list of phrases, outside of what the answer quotes."""
 
 import re
 
@@ -46,15 +46,15 @@ class Phrases:
             return True
         plain = self.idioms.sub(" … ", plain)
         beginning = re.sub(r"^[\W_]+", "", plain)[:window]
-        found = self.first.match(beginning) or self.near.search(beginning)
-        if found is None:
+        refusal = self.first.match(beginning) or self.near.search(beginning)
+        if refusal is None:
             return False
-        after = re.sub(r"^[\W_]+", "", plain)[found.end() :]
+        after = re.sub(r"^[\W_]+", "", plain)[refusal.end() :]
         return self.takes_back.search(after) is None
 
 
 def said_by_the_answer(text: str) -> str:
-    """What an answer says itself, in one form: without code, quotations and letters."""
+    """The words of an answer itself, in one form: without code, quotations and letters."""
     plain = " ".join(CODE.sub(" ", normalised(text)).replace("**", "").casefold().split())
     if LETTER.match(plain):
         return ""
