@@ -39,8 +39,8 @@ def __getattr__(name: str) -> Any:
     if name == "trl":
         return import_module("equipoise.trl")
     if name == "import_matches":
-        wings = import_module("equipoise.system.wings")
-        return wings.neighbours("import_matches").import_matches
+        plugins = import_module("equipoise.system.plugins")
+        return plugins.neighbours("import_matches").import_matches
     raise AttributeError(f"module 'equipoise' has no attribute '{name}'")
 
 

@@ -3,12 +3,12 @@ settings.
 
 A room's base class lists the room's kinds (`KINDS`: kind -> "module:Class", imported only when
 named), and every environment, a folder below `equipoise.environments`, adds its own in its file
-`wing.py`. Wherever a configuration has a field of that base type, a mapping with `kind`, or the
+`plugin.py`. Wherever a configuration has a field of that base type, a mapping with `kind`, or the
 bare kind as a string, becomes the component. `kind: my_package.my_module:MyJudge` or
 `folder/file.py:MyJudge` names a user's own part; a kind that an installed package's entry point
 gives (a plug-in) is short for such a path.
 
-The tables of a `wing.py`, and entry points, are described in `equipoise.system.wings`.
+The tables of a `plugin.py`, and entry points, are described in `equipoise.system.plugins`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from equipoise.system.plugins import installed_kinds, plugin_modules
 from equipoise.system.user_parts import (
     NotImported,
     functions_in,
@@ -41,7 +42,6 @@ from equipoise.system.user_parts import (
     stays_unimported,
     with_records,
 )
-from equipoise.system.wings import plugins, wings
 
 MANY = 40  # names that a message lists
 
@@ -230,7 +230,7 @@ class Component(Settings):
         """
         if ":" in kind or kind in cls.packaged_kinds():
             return kind
-        path = plugins().get(cls.__name__, {}).get(kind, kind)
+        path = installed_kinds().get(cls.__name__, {}).get(kind, kind)
         if " or " in path:
             context = {"kind": kind, "paths": path}
             raise PydanticCustomError(
@@ -241,12 +241,12 @@ class Component(Settings):
     @classmethod
     def known_kinds(cls) -> dict[str, str]:
         """kind -> "module:Class": those of this package, and those of plug-ins."""
-        return plugins().get(cls.__name__, {}) | cls.packaged_kinds()
+        return installed_kinds().get(cls.__name__, {}) | cls.packaged_kinds()
 
     @classmethod
     def packaged_kinds(cls) -> dict[str, str]:
         """kind -> "module:Class": the room's own, and those that environments add."""
-        tables = [getattr(wing, "KINDS", {}) for wing in wings()]
+        tables = [getattr(plugin, "KINDS", {}) for plugin in plugin_modules()]
         kinds = dict(cls.KINDS)
         for table in tables:
             kinds |= table.get(cls.__name__, {})

@@ -25,7 +25,7 @@ from equipoise.losses.preference import DPO
 from equipoise.ratings.base import Ratings
 from equipoise.ratings.elo import Elo
 from equipoise.runs.config import RunConfig
-from equipoise.system.wings import wings
+from equipoise.system.plugins import plugin_modules
 from equipoise.types import Prompt
 
 SETTING = {
@@ -109,8 +109,8 @@ def test_no_two_environments_give_a_family_the_same_kind():
     named = [(family, kind) for family, base in FAMILIES.items() for kind in base.KINDS]
     named += [
         (family, kind)
-        for wing in wings()
-        for family, kinds in wing.__dict__.get("KINDS", {}).items()
+        for plugin in plugin_modules()
+        for family, kinds in plugin.__dict__.get("KINDS", {}).items()
         for kind in kinds
     ]
     assert sorted(set(named)) == sorted(named)

@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 
 import equipoise
 from equipoise.component import Settings
-from equipoise.system.effects import Does
+from equipoise.system.effects import DeclaredEffect
 
 pytestmark = pytest.mark.long
 
@@ -83,7 +83,9 @@ def settings(kind):
             default = f" = {shown(info.default)}"
         else:
             default = f" = {shown(info.default_factory)}()" if info.default_factory else ""
-        bounds = [shown(m) for m in info.metadata if not callable(m) and not isinstance(m, Does)]
+        bounds = [
+            shown(m) for m in info.metadata if not callable(m) and not isinstance(m, DeclaredEffect)
+        ]
         more = {k: v for k, v in info._attributes_set.items() if k not in PROSE}
         yield f"  {name}{default}  {' '.join([*bounds, shown(more) if more else ''])}".rstrip()
 

@@ -18,7 +18,7 @@ from equipoise.runs.config import RunConfig
 from equipoise.system.effects import (
     VERBS,
     Code,
-    Does,
+    DeclaredEffect,
     ReadPath,
     Text,
     declared,
@@ -56,7 +56,7 @@ def fields() -> Iterator[tuple[type[Settings], str, Any]]:
                 yield kind, name, type_of(kind, name)
 
 
-def declarations() -> list[tuple[type[Settings], str, Does]]:
+def declarations() -> list[tuple[type[Settings], str, DeclaredEffect]]:
     """Every setting with each effect that it declares."""
     declarations = []
     for kind, name, type_ in fields():
@@ -89,7 +89,7 @@ def test_every_setting_declares_its_effect():
         (dict[Text, float], False),
         (dict[Text, str], True),
         (ReadPath | None, False),
-        (Annotated[dict[str, Any], Does("executes")], False),
+        (Annotated[dict[str, Any], DeclaredEffect("executes")], False),
     ],
 )
 def test_a_type_that_can_hold_text_lacks_a_declaration(type_, lacks):

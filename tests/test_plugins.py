@@ -16,7 +16,7 @@ from equipoise.judges.base import Judge
 from equipoise.judges.rules import Call
 from equipoise.planning import machine_checks
 from equipoise.players.base import Player
-from equipoise.system.wings import plugins
+from equipoise.system.plugins import installed_kinds
 
 PLUGIN = Path(__file__).resolve().parents[1] / "examples" / "plugin"
 
@@ -29,9 +29,9 @@ def site(tmp_path, monkeypatch):
     known = set(sys.modules)
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    plugins.cache_clear()
+    installed_kinds.cache_clear()
     yield folder
-    plugins.cache_clear()
+    installed_kinds.cache_clear()
     for name in set(sys.modules) - known:
         if name.startswith(("equipoise_terse", "installed_")):
             del sys.modules[name]
@@ -48,7 +48,7 @@ def install(site: Path, name: str, groups: dict[str, dict[str, str]], code: str 
     )
     (info / "entry_points.txt").write_text(text)
     (site / f"{name}.py").write_text(code)
-    plugins.cache_clear()
+    installed_kinds.cache_clear()
 
 
 @pytest.mark.long
@@ -78,7 +78,7 @@ def test_the_example_is_installed_played_read_without_it_and_asked_about(
     assert all(path in str(asked.value) for path in paths.values())
 
     shutil.rmtree(site)
-    plugins.cache_clear()
+    installed_kinds.cache_clear()
     assert command("status", "run").code == command("export", "run", "--to", "out").code == 0
     done = command("plan", "terse.yaml")
     assert done.code == 2 and "unknown kind 'terse'" in done.err

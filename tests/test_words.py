@@ -15,7 +15,7 @@ EMPTY = {"found", "said", "told", "word", "words", "heard", "asked", "one", "who
 MOST_EMPTY = 50
 WIDEST = 100
 LONGEST_FUNCTION = 60
-OFTEN = {"__init__", "__main__", "base", "wing", "judge", "game", "measures"}
+OFTEN = {"__init__", "__main__", "base", "plugin", "judge", "game", "measures"}
 CLAUSE = re.compile(r"(What|Who|Whom|Whose|How|Whether|That|Those|Where|Which)\b")
 MOST_CLAUSES = 30
 

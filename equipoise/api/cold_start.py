@@ -40,7 +40,7 @@ from equipoise.runs.monitor import Monitor, Silent
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import request_moves, unplayed_chunks
 from equipoise.system.files import write_text
-from equipoise.system.wings import wing_table
+from equipoise.system.plugins import plugin_table
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
 TEACHER = "teacher"
@@ -108,7 +108,7 @@ def cold_start(
 
 def teacher_named(text: str) -> Player:
     """A teacher from a packaged name, a YAML file or YAML text. Raises ConfigError."""
-    packaged = wing_table("TEACHERS")
+    packaged = plugin_table("TEACHERS")
     if text in packaged:
         return Player.build(packaged[text])
     return recipe_loader.component(Player, text, [], "--teacher")
@@ -230,7 +230,7 @@ class TeacherMatches:
         path = folder / "ledger.sqlite"
         with (
             Ledger.open(path) if path.exists() else Ledger.create(path) as ledger,
-            OpenRun(_directory(folder, config, ledger), monitor, guests=teacher) as run,
+            OpenRun(_directory(folder, config, ledger), monitor, extra_players=teacher) as run,
         ):
             ledger.add_prompts(self.prompts, "train", 0)
             monitor.stage("traces", len(planned), 0)

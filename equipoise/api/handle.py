@@ -36,7 +36,7 @@ from equipoise.runs.named_sets.sets import Sweep
 from equipoise.system.files import write_text
 from equipoise.system.hugging_face import hub_repository
 from equipoise.system.locks import check_writable
-from equipoise.system.wings import neighbours
+from equipoise.system.plugins import neighbours
 
 
 @dataclass(frozen=True)

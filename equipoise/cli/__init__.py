@@ -1,6 +1,6 @@
 """The command `equipoise`: thin doors, a file a verb, imported when it is called.
 
-So `--help` is fast and loads no torch. Games add verbs by `COMMANDS` of their `wing.py`.
+So `--help` is fast and loads no torch. Games add verbs by `COMMANDS` of their `plugin.py`.
 """
 
 import errno
@@ -20,7 +20,7 @@ from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, short
 from equipoise.models.progress import ignore_known_warnings, no_foreign_bars
 from equipoise.system.command_options import machine_options, say
 from equipoise.system.packaged_recipes import recipe_descriptions
-from equipoise.system.wings import neighbours, wing_table
+from equipoise.system.plugins import neighbours, plugin_table
 
 TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
@@ -99,7 +99,7 @@ class VerbGroup(TyperGroup):
         for verb, text in VERBS.items():
             self.add_command(TyperCommand(verb, help=text))
         self.games = {
-            game: GameGroup(game, paths) for game, paths in wing_table("COMMANDS").items()
+            game: GameGroup(game, paths) for game, paths in plugin_table("COMMANDS").items()
         }
         self.commands.update(self.games)
 
@@ -154,9 +154,9 @@ def _explain(error: Any, given: list[str]) -> None:
         return
     hint = "A setting is given as -s KEY=VALUE"
     if error.ctx.info_name in ("run", "plan"):
-        from equipoise.runs.recipe_loader import option_called
+        from equipoise.runs.recipe_loader import suggest_option
 
-        hint = option_called(name, given) or hint
+        hint = suggest_option(name, given) or hint
     error.message = f"{error.message.rstrip('.')}. {hint}."
     error.possibilities = None
 

@@ -9,7 +9,7 @@ import typer
 
 from equipoise.errors import ConfigError
 from equipoise.system.command_options import Json, RunFolder, Trust, say, show
-from equipoise.system.wings import neighbours
+from equipoise.system.plugins import neighbours
 
 
 def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:

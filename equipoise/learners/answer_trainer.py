@@ -33,7 +33,7 @@ from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.learners.launch import LAUNCH
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack, shares_prompts
-from equipoise.models.progress import tell
+from equipoise.models.progress import report_progress
 from equipoise.system.files import sync, sync_tree, write_text
 
 # A checkpoint folder holds a file of this name once everything else in it is written.
@@ -300,10 +300,10 @@ class _Events(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         control.should_log |= state.global_step >= state.max_steps
-        tell(1 / args.gradient_accumulation_steps)
+        report_progress(1 / args.gradient_accumulation_steps)
 
     def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        tell(1 / args.gradient_accumulation_steps)
+        report_progress(1 / args.gradient_accumulation_steps)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         PartialState().wait_for_everyone()  # each process has written its part

@@ -72,7 +72,7 @@ class HasAutomatic(Protocol):
 S = TypeVar("S", bound=HasAutomatic)
 
 
-def settle(settings: S, player: Player) -> S:
+def resolve_auto(settings: S, player: Player) -> S:
     """The settings with nothing left to `auto`, on this player's device. Raises ModelError."""
     if not isinstance(player, LocalSettings):
         return decide(settings, large=False)

@@ -133,7 +133,7 @@ class Learner(Component):
         """The precision in which its player has to play; None: that of the player's settings."""
         return None
 
-    def settle(self, player: Player) -> Self:
+    def resolve_auto(self, player: Player) -> Self:
         """Settle what is `auto`, for this player on its device. Raises ModelError."""
         return self
 

@@ -119,8 +119,8 @@ class FineTuning(Learner):
         yield from automatic.faults_of_weights(self.optimizer, self.launch, player)
         yield from automatic.faults_of_recomputing(self.gradient_checkpointing, player)
 
-    def settle(self, player: Player) -> Self:
-        return automatic.settle(self, player)
+    def resolve_auto(self, player: Player) -> Self:
+        return automatic.resolve_auto(self, player)
 
     def carried_precision(self) -> Precision:
         if self.rounding != "none":
@@ -208,7 +208,7 @@ def fine_tune(
     from equipoise.models.progress import quiet
 
     player = local_player(settings.kind, batch.learner.name, batch.player)
-    settings = settings.settle(player)
+    settings = settings.resolve_auto(player)
     encoding = player.encoding()
     with _model_of(settings, player, batch) as model:
         rows = make_rows(encoding)
@@ -350,7 +350,7 @@ def base_of(settings: FineTuning, player: Player) -> tuple[str, Loading] | None:
         return None
     if choose_device(player.device).index:  # the Trainer takes the first device
         return None
-    short = settings.settle(player).precision == "bf16"
+    short = settings.resolve_auto(player).precision == "bf16"
     return player.model, player.loading._replace(dtype="bfloat16" if short else "float32")
 
 

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from equipoise.component import Settings, nearest
 from equipoise.errors import ConfigError
 from equipoise.system.addresses import Machine, of_the_machine
-from equipoise.system.effects import passed_on
+from equipoise.system.effects import effect_in
 from equipoise.system.subprocesses import python_command
 from equipoise.system.user_parts import may_read_files
 from equipoise.system.yaml_text import parse_yaml
@@ -23,7 +23,7 @@ LAUNCH = "launch"
 class Launch(Settings):
     """Settings of the processes that train together."""
 
-    config: Annotated[dict[str, Any] | None, passed_on("accelerate")] = Field(
+    config: Annotated[dict[str, Any] | None, effect_in("accelerate")] = Field(
         None,
         description="accelerate's configuration: ddp, fsdp2, deepspeed_zero3, a YAML "
         "file, or what is in one",

@@ -132,8 +132,8 @@ class PolicyGradientSettings(Settings):
         "run. null: 0.001 in fp32, 0.02 where its products are TF32, 0.25 in bf16",
     )
 
-    def settle(self, player: Player) -> Self:
-        return automatic.settle(self, player)
+    def resolve_auto(self, player: Player) -> Self:
+        return automatic.resolve_auto(self, player)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:

@@ -66,7 +66,7 @@ class PolicyTrainer(SampledPolicy):
         adapters: the folder of an engine's adapters. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
-        settings = settings.settle(player)
+        settings = settings.resolve_auto(player)
         # Processes on CPUs find each other only if `cpu` is set. In a single process the first
         # Accelerator decides for all.
         on_cpu = choose_device(player.device).type == "cpu"

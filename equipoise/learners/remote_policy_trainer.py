@@ -43,7 +43,7 @@ class RemotePolicyTrainer(SampledPolicy):
         device = choose_device(player.device)
         assert settings.launch is not None
         self._learner_settings, self._launch = settings, settings.launch
-        settings = settings.settle(player)
+        settings = settings.resolve_auto(player)
         policy = TrainableModel(settings, player, name, seed, device, resources, trained=False)
         rank = ProcessRank(device)
         super().__init__(settings, player, policy, None, rank, resources, adapters)

@@ -101,8 +101,8 @@ class TabularLearner(Learner):
 
         problem = expectation(batch.loss, win_AA, past, logits_A, self.sampler)
         before_A = logits_A(past[0])
-        begins_at = batch.loss.begins_at(OpponentPool(past))
-        after_A, facts = self.minimise(problem, logits_A(begins_at))
+        init_from = batch.loss.init_from(OpponentPool(past))
+        after_A, facts = self.minimise(problem, logits_A(init_from))
         write_policy(batch.output, after_A)
         before_A, after_A = log_softmax(before_A), log_softmax(after_A)
         facts["entropy"] = float(-(np.exp(after_A) * after_A).sum())

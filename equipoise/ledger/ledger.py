@@ -64,7 +64,7 @@ class FailedStage(NamedTuple):
     facts: dict[str, Any]
 
 
-class Birth(NamedTuple):
+class Checkpoint(NamedTuple):
     """A player born in the run: from which player (None: as given), by which learner."""
 
     player: PlayerId
@@ -223,11 +223,11 @@ class Ledger(Database):
         query = "SELECT stage, record FROM metrics ORDER BY rowid"
         return [(stage, decode_line(record)) for stage, record in self.rows(query)]
 
-    def players(self) -> list[Birth]:
+    def players(self) -> list[Checkpoint]:
         """Every player born in this run, in order of birth."""
         query = "SELECT name, generation, parent, learner, facts FROM players ORDER BY rowid"
         return [
-            Birth(PlayerId(name, age), parent, learner, decode_facts("", facts))
+            Checkpoint(PlayerId(name, age), parent, learner, decode_facts("", facts))
             for name, age, parent, learner, facts in self.rows(query)
         ]
 

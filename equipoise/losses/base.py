@@ -80,7 +80,7 @@ class PreferenceLoss(Component):
         """
         return self.scored_against(pool)
 
-    def begins_at(self, pool: OpponentPool) -> PlayerId:
+    def init_from(self, pool: OpponentPool) -> PlayerId:
         """The own generation whose weights training begins from."""
         return pool.current
 

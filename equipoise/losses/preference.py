@@ -584,12 +584,12 @@ class Extragradient(LookingAhead):
 
     kind: Literal["extragradient"] = "extragradient"
 
-    def begins_at(self, pool: OpponentPool) -> PlayerId:
+    def init_from(self, pool: OpponentPool) -> PlayerId:
         """π_t, or behind a half step the generation before it."""
         return pool.past[pool.current.generation % 2]
 
     def opponents(self, pool: OpponentPool) -> Shares:
-        return merge_shares([(pool.reference, self.ratio), (self.begins_at(pool), 1 - self.ratio)])
+        return merge_shares([(pool.reference, self.ratio), (self.init_from(pool), 1 - self.ratio)])
 
     def faults_of_age(self, age: int) -> Iterator[str]:
         if age % 2:

@@ -15,7 +15,7 @@ from equipoise.errors import ModelError, first_line, unreadable
 from equipoise.models.gguf import gguf_folder, is_gguf
 from equipoise.system.effects import Text
 from equipoise.system.interrupts import time_limit
-from equipoise.system.wings import wings
+from equipoise.system.plugins import plugin_modules
 
 MOST_LAYERS = 2_000  # that an adapter may make by repeating them
 
@@ -67,9 +67,9 @@ def published_name(model: str, folder: Path = Path()) -> PublishedName:
 def _folders(table: str) -> dict[str, Path]:
     """The entries of the environments' tables, as folders below the environments' own."""
     folders: dict[str, Path] = {}
-    for wing in wings():
-        home = Path(str(wing.__file__)).parent
-        entries = getattr(wing, table, {})
+    for plugin in plugin_modules():
+        home = Path(str(plugin.__file__)).parent
+        entries = getattr(plugin, table, {})
         folders |= {name: home / folder for name, folder in entries.items()}
     return folders
 

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import LONGEST_SHARED, PromptAnswers, pack, shares_prompts
-from equipoise.models.progress import tell
+from equipoise.models.progress import report_progress
 
 # PromptAnswers to a prompt, and the rows that they came from.
 Group = tuple[PromptAnswers, list[int]]
@@ -53,7 +53,7 @@ def answer_logprobs(
             sums = packed.sums(head, model).tolist()
             for place, total, count in zip(places, sums, packed.count_A, strict=True):
                 scores[place] = (total, count)
-            tell(len(places))
+            report_progress(len(places))
     finally:
         model.train(was_training)
     return scores

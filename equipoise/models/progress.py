@@ -17,24 +17,24 @@ _here = threading.local()
 
 
 @contextmanager
-def following(hear: Callable[[float], None]) -> Iterator[None]:
-    """Have `hear(rows)` called for each so many rows that models finish in this thread."""
-    before = getattr(_here, "hear", None)
-    _here.hear = hear
+def following(report: Callable[[float], None]) -> Iterator[None]:
+    """Have `report(rows)` called for each so many rows that models finish in this thread."""
+    before = getattr(_here, "report", None)
+    _here.report = report
     try:
         yield
     finally:
-        _here.hear = before
+        _here.report = before
 
 
-def tell(rows: float) -> None:
+def report_progress(rows: float) -> None:
     """Say that so many more rows, or parts of rows, are done."""
-    hear = getattr(_here, "hear", None)
-    if hear is not None and rows > 0:
-        hear(rows)
+    report = getattr(_here, "report", None)
+    if report is not None and rows > 0:
+        report(rows)
 
 
-class Telling:
+class ProgressReports:
     """Tells how far a batch is, at most twice a second, for looking may wait for the device."""
 
     def __init__(self) -> None:
@@ -42,13 +42,13 @@ class Telling:
 
     def look(self, rows: Callable[[], float]) -> None:
         """Tell what is new in `rows()`, the rows done since the beginning, if it is time."""
-        if getattr(_here, "hear", None) is not None and time.monotonic() >= self._next:
+        if getattr(_here, "report", None) is not None and time.monotonic() >= self._next:
             self.end(rows())
             self._next = time.monotonic() + PAUSE
 
     def end(self, rows: float) -> None:
         """Tell what is new in `rows`."""
-        tell(rows - self._told)
+        report_progress(rows - self._told)
         self._told = max(self._told, rows)
 
 

@@ -20,7 +20,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from equipoise.errors import ModelError
-from equipoise.models.progress import tell
+from equipoise.models.progress import report_progress
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ def read_once(
                 f"{model_name} ran out of memory on {len(batch)} texts of up to "
                 f"{len(batch[0])} tokens; lower {remedy} ({str(error).splitlines()[0]})"
             ) from error
-        tell(len(batch))
+        report_progress(len(batch))
     return [results[tuple(row)] for row in rows]
 
 

@@ -184,7 +184,7 @@ def fault_of_tracker(kind: str) -> str:
     return ""
 
 
-def teaching_judges(config: RunConfig) -> dict[str, Judge]:
+def training_judges(config: RunConfig) -> dict[str, Judge]:
     """Place in the configuration -> judge that teaches, or if nobody learns, measures."""
     judges = {}
     for name in config.measured:
@@ -198,7 +198,7 @@ def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
     if not config.evaluate.plays:
         return {}
     own = config.evaluate.judge
-    return teaching_judges(config) if own is None else {"evaluate.judge": own}
+    return training_judges(config) if own is None else {"evaluate.judge": own}
 
 
 # -- the parts and each other
@@ -212,10 +212,10 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
         yield f"evaluate: {fault}"
     pool = [PlayerId(name) for name in config.players]
     context = JudgeContext(config.game, 0, pool, {}, Resources(), nobody_plays)
-    for place, judge in {**teaching_judges(config), **_measuring_judges(config)}.items():
+    for place, judge in {**training_judges(config), **_measuring_judges(config)}.items():
         for fault in judge.faults(context):
             yield f"{place}: {fault}"
-    for place, judge in teaching_judges(config).items():
+    for place, judge in training_judges(config).items():
         known = judge.known_utilities
         if known is not None and config.utility not in known:
             hint = nearest(config.utility, list(known))
@@ -467,7 +467,7 @@ def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], lis
     every = len(played) == len(split.parts)
     training = {"training": split.training if every else split.of_generations(played)}
     measuring = {"held-out": split.held_out, "test": split.test}
-    for place, judge in teaching_judges(config).items():
+    for place, judge in training_judges(config).items():
         _judge_parts(config, place, judge, training, faults, notes)
     for place, judge in _measuring_judges(config).items():
         _judge_parts(config, place, judge, measuring, faults, notes)
@@ -476,7 +476,7 @@ def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], lis
 
 def _faults_by_trial(config: RunConfig, split: PromptSplit) -> Iterator[str]:
     prompts = list(chain.from_iterable(_parts(split).values()))
-    for place, judge in {**teaching_judges(config), **_measuring_judges(config)}.items():
+    for place, judge in {**training_judges(config), **_measuring_judges(config)}.items():
         for fault in judge.faults_of_prompts(prompts):
             yield f"{place}: {fault}"
 

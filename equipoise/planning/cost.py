@@ -110,7 +110,7 @@ def costs(
         player = config.players[name]
         if not isinstance(player, Local):
             continue
-        trainer = settle(config.learner_of(name), player, hardware)
+        trainer = resolve_auto(config.learner_of(name), player, hardware)
         player = player.carrying(trainer.carried_precision())
         key = repr((player.model_dump(), trainer.model_dump()))
         if key not in tried:
@@ -177,10 +177,10 @@ def _estimate(
     return replace(estimate, advice=advice(player, trainer, training > sampling))
 
 
-def settle(trainer: Learner, player: Local, hardware: Hardware | None = None) -> Learner:
+def resolve_auto(trainer: Learner, player: Local, hardware: Hardware | None = None) -> Learner:
     """The learner with nothing left to `auto`, as it would be on `hardware`; None: here."""
     if hardware is None or not isinstance(trainer, FineTuning | PolicyGradientSettings):
-        return trainer.settle(player)
+        return trainer.resolve_auto(player)
     return decide_on("cuda", trainer, describe(player.model), tf32=True)
 
 

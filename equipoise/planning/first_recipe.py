@@ -25,7 +25,7 @@ from equipoise.judges.rules import MADE_ANSWER
 from equipoise.models.device import Hardware
 from equipoise.models.loading import LONGEST, Description, describe, load_config
 from equipoise.models.resources import Resources
-from equipoise.planning.checks import check_endpoints, check_run, teaching_judges
+from equipoise.planning.checks import check_endpoints, check_run, training_judges
 from equipoise.planning.run_plan import FEW_STEPS, RunPlan, plan
 from equipoise.players.base import Actor, Player
 from equipoise.players.endpoint import Endpoint
@@ -287,7 +287,7 @@ def try_judges(config: RunConfig, prompts: Sequence[Prompt]) -> Iterator[JudgeTr
 
     Raises what the judges raise where they cannot work, such as ModelError.
     """
-    judges = dict(teaching_judges(config))
+    judges = dict(training_judges(config))
     if config.evaluate.judge is not None:
         judges["evaluate.judge"] = config.evaluate.judge
     for place, judge in judges.items():

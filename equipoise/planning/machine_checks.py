@@ -14,7 +14,7 @@ from pathlib import Path
 from equipoise.answer import answer_of
 from equipoise.errors import EquipoiseError
 from equipoise.system.locks import check_writable, lock, network_disk
-from equipoise.system.wings import plugins
+from equipoise.system.plugins import installed_kinds
 
 LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-verify")
 
@@ -61,7 +61,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
 def _plugins() -> str:
     listed = [
         f"{kind} ({room}, {path})"
-        for room, kinds in plugins().items()
+        for room, kinds in installed_kinds().items()
         for kind, path in kinds.items()
     ]
     return ", ".join(listed) or "none"

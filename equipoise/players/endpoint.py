@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from equipoise.errors import BudgetSpent, EquipoiseError, ModelError, UserError
-from equipoise.models.progress import tell
+from equipoise.models.progress import report_progress
 from equipoise.models.resources import MemoryReplies, Replies, Resources, Spending
 from equipoise.players.endpoint_settings import EndpointSettings
 from equipoise.players.requests import Connection, Failure, configuration_fault
@@ -292,7 +292,7 @@ class EndpointActor:
                 request = tasks.pop(task)
                 try:
                     moves[request.key] = task.result()
-                    tell(1)
+                    report_progress(1)
                 except EquipoiseError as error:
                     # The others in flight are awaited and kept, but not retried.
                     first_error = first_error or error

@@ -19,7 +19,7 @@ from equipoise.types import Prompt
 Reuse = bool | Literal["same"]
 
 
-class Dealt(Sequence[list[Prompt]]):
+class PartsByGeneration(Sequence[list[Prompt]]):
     """Parts of `size` prompts of an ordered pool that begins anew, each dealt when it is asked for.
 
     A new turn has an order of its own, and begins with those that the part does not hold yet.
@@ -85,12 +85,16 @@ class PromptSplit:
     @property
     def count(self) -> int:
         """The number of prompts in all parts, as often as they are in one."""
-        return self.parts.total if isinstance(self.parts, Dealt) else sum(map(len, self.parts))
+        return (
+            self.parts.total
+            if isinstance(self.parts, PartsByGeneration)
+            else sum(map(len, self.parts))
+        )
 
     @cached_property
     def training(self) -> list[Prompt]:
         """The prompts of all generations, each once."""
-        if isinstance(self.parts, Dealt):
+        if isinstance(self.parts, PartsByGeneration):
             return self.parts.distinct()
         return self.of_generations(range(len(self.parts)))
 
@@ -210,7 +214,7 @@ def split(
             f"out{_reasons(dropped)}{advice}"
         )
     most = min(per_generation, len(pool)) if reuse else per_generation
-    parts: Sequence[list[Prompt]] = Dealt(pool, generations, most, seed)
+    parts: Sequence[list[Prompt]] = PartsByGeneration(pool, generations, most, seed)
     if reuse == "same":
         parts = [pool[:most]] * generations
     elif not reuse:

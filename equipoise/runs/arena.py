@@ -16,10 +16,10 @@ from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Meeting, preference
 from equipoise.players.base import Distribution, Scorer
 from equipoise.runs.contexts import judge_context
-from equipoise.runs.dealt_prompts import MADE
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import chunks, record_matches
+from equipoise.runs.prompt_splits import MADE
 from equipoise.types import Match, Message, PlayerId, Prompt, Turn, record_id
 
 PlayerScores = dict[str, list[float | None]]

@@ -29,7 +29,7 @@ from equipoise.runs.by_generation import part_at, schedule_fault, separate_sched
 from equipoise.runs.executors.base import Executor, short_form
 from equipoise.runs.turns import Turns
 from equipoise.solvers.base import Solver
-from equipoise.system.effects import WRITES, Does, Text
+from equipoise.system.effects import WRITES, DeclaredEffect, Text
 from equipoise.system.user_parts import is_only_read
 from equipoise.system.yaml_text import yaml_text
 
@@ -135,7 +135,7 @@ class RunConfig(Settings):
     )
     report_to: Annotated[
         tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...],
-        Does("sends", "hands numbers and names to the tracker {}", quiet=True),
+        DeclaredEffect("sends", "hands numbers and names to the tracker {}", quiet=True),
     ] = Field((), description="trackers")
 
     # -- per player and generation
@@ -182,7 +182,7 @@ class RunConfig(Settings):
     def playing(self) -> dict[str, Player]:
         """The players as they play: those that learn in their learner's precision."""
         return {
-            name: player.carrying(self.learner_of(name).settle(player).carried_precision())
+            name: player.carrying(self.learner_of(name).resolve_auto(player).carried_precision())
             if player.learns
             else player
             for name, player in self.players.items()

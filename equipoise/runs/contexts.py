@@ -38,7 +38,7 @@ def match_context(run: OpenRun, t: int) -> MatchContext:
         mixture={} if measures is None else _mixture(measures),
         win_rate={} if measures is None else _win_rates(measures),
         learners=learners,
-        successful_texts=run.memory.successful_texts(t) if remembers else (),
+        successful_texts=run.earlier_texts.successful_texts(t) if remembers else (),
         turn=[player.name for player in roster.turn(t)],
     )
 

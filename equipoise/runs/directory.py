@@ -35,7 +35,7 @@ from equipoise.ledger.ledger import Ledger
 from equipoise.players.base import Player
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.system.effects import Effects, effects_of, settled
+from equipoise.system.effects import Effects, effects_of, with_whole_paths
 from equipoise.system.files import draft_of, make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
 from equipoise.system.user_parts import only_reading
@@ -144,7 +144,9 @@ class RunDirectory:
     def players_anywhere(self) -> dict[str, Player]:
         """The players as they play, with whole paths, so that they open from any folder."""
         home = self._starting_folder() or Path.cwd()
-        return {name: settled(player, home) for name, player in self.config.playing.items()}
+        return {
+            name: with_whole_paths(player, home) for name, player in self.config.playing.items()
+        }
 
     def from_anywhere(self, part: C) -> C:
         """A part of the run's configuration that opens its files in the current folder, too.
@@ -152,7 +154,7 @@ class RunDirectory:
         In the starting folder it stays as it is, and so does its name in the ledger.
         """
         home = self._starting_folder() or Path.cwd()
-        return part if home.samefile(Path.cwd()) else settled(part, home)
+        return part if home.samefile(Path.cwd()) else with_whole_paths(part, home)
 
     @classmethod
     @contextmanager

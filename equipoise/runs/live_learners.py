@@ -77,12 +77,12 @@ class LiveLearners:
 
     # -- updates
 
-    def update(self, newborn: PlayerId, log: Log) -> dict[str, float]:
-        """Update the learner in memory from its recorded episodes to `newborn`; its facts.
+    def update(self, new_checkpoint: PlayerId, log: Log) -> dict[str, float]:
+        """Update the learner in memory from its recorded episodes to `new_checkpoint`; its facts.
 
         Processes that are lost over it are started anew, once, from the last state.
         """
-        learner = PlayerId(newborn.name, newborn.generation - 1)
+        learner = PlayerId(new_checkpoint.name, new_checkpoint.generation - 1)
         facts = self._by_trainer(learner, lambda trainer: self._learn(trainer, log), log)
         trainer = self._trainers[learner.name]
         trainer.assert_agreement(trainer.actor)

@@ -225,7 +225,7 @@ def _record_episodes(
                 config.game,
                 run.prompts.played(t),
                 config.utility,
-                run.memory.terms(t, run.resources),
+                run.earlier_texts.terms(t, run.resources),
                 config.normalise,
                 config.learner_of(learner.name).share_of_outcome,
                 config.truncated == "drop",

@@ -69,13 +69,13 @@ def within(monitor: Monitor, steps: int, rows: int) -> Iterator[None]:
     """Have the monitor follow the models' work on `rows` rows at most, which are `steps` steps."""
     done = 0.0
 
-    def hear(more: float) -> None:
+    def report(more: float) -> None:
         nonlocal done
         more = min(more, rows - done)
         done += more
         monitor.part(steps * more / max(1, rows))
 
-    with following(hear):
+    with following(report):
         yield
 
 

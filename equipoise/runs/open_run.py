@@ -16,13 +16,13 @@ from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.population import Population
 from equipoise.runs.config import RunConfig
-from equipoise.runs.dealt_prompts import DealtPrompts
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.earlier_texts import EarlierTexts
 from equipoise.runs.executors.dispatcher import Dispatcher
 from equipoise.runs.executors.worker_pool import WorkerPool
 from equipoise.runs.live_learners import LiveLearners
-from equipoise.runs.memory import Memory
 from equipoise.runs.monitor import Monitor, Observer, Silent, StageClock
+from equipoise.runs.prompt_splits import PromptSplits
 from equipoise.runs.roster import Roster
 from equipoise.types import PlayerId
 
@@ -33,14 +33,14 @@ Service = TypeVar("Service")
 class OpenRun:
     """A run open to be played or measured; a context manager that closes what it opened.
 
-    `workers`: None: this process works. `guests`: players beside the configured ones, by name.
-    `observers` follow what is recorded.
+    `workers`: None: this process works. `extra_players`: players beside the configured ones, by
+    name. `observers` follow what is recorded.
     """
 
     directory: RunDirectory
     monitor: Monitor = field(default_factory=Silent)
     workers: WorkerPool | None = None
-    guests: Mapping[str, Player] = field(default_factory=dict)
+    extra_players: Mapping[str, Player] = field(default_factory=dict)
     observers: Sequence[Observer] = ()
 
     @property
@@ -61,14 +61,14 @@ class OpenRun:
         return Roster(self.config, self.ledger)
 
     @cached_property
-    def prompts(self) -> DealtPrompts:
+    def prompts(self) -> PromptSplits:
         """The prompts, split into parts at their first use."""
-        return DealtPrompts(self.config, self.ledger, self.stage, self.monitor)
+        return PromptSplits(self.config, self.ledger, self.stage, self.monitor)
 
     @cached_property
-    def memory(self) -> Memory:
+    def earlier_texts(self) -> EarlierTexts:
         """The texts of earlier generations."""
-        return Memory(self.config, self.ledger)
+        return EarlierTexts(self.config, self.ledger)
 
     @cached_property
     def resources(self) -> Resources:
@@ -91,7 +91,7 @@ class OpenRun:
     def population(self) -> Population:
         """The players at all their generations, opened on demand."""
         return Population(
-            {**self._players(), **self.guests},
+            {**self._players(), **self.extra_players},
             self.directory.folder / "players",
             resources=self.resources,
             live=self.live.actor,

@@ -15,9 +15,9 @@ from equipoise.players.base import EngineSampled
 from equipoise.players.local import Local
 from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import match_context
-from equipoise.runs.dealt_prompts import MADE
 from equipoise.runs.monitor import within
 from equipoise.runs.open_run import OpenRun
+from equipoise.runs.prompt_splits import MADE
 from equipoise.types import Match, Move, PlayerId, Prompt, record_id
 
 T = TypeVar("T")

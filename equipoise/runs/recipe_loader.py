@@ -304,7 +304,7 @@ def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
     inner.update(merge({last: inner.get(last)}, {last: value}))
 
 
-def option_called(option: str, arguments: Sequence[str]) -> str:
+def suggest_option(option: str, arguments: Sequence[str]) -> str:
     """What to write for an option of `run` or `plan` that there is not, by the recipe's settings.
 
     `arguments` are those of the command, the verb first; option "": these are too many.
@@ -313,7 +313,7 @@ def option_called(option: str, arguments: Sequence[str]) -> str:
         values = read(arguments[1])
     except (ConfigError, IndexError):
         values = read("mnpo")
-    return suggestions.option_called(option, arguments, with_defaults(values))
+    return suggestions.suggest_option(option, arguments, with_defaults(values))
 
 
 UNION_ARMS = ("str", "int", "float", "bool")
@@ -350,7 +350,7 @@ def _lines(
     path = ".".join(keys)
     shown = f"{path}: " if path else ""
     if fault["type"] != "unknown_key":
-        message = suggestions.kind_called(fault, keys, values) or _message(fault, path)
+        message = suggestions.suggest_kind(fault, keys, values) or _message(fault, path)
         yield f"{_place(path, source, origins)}: {shown}{message}"
         return
     for key in fault["ctx"]["unknown"]:
@@ -358,7 +358,7 @@ def _lines(
         hint = ""
         if values:
             below = with_defaults(read("mnpo"))
-            hint = suggestions.settings_called(
+            hint = suggestions.suggest_settings(
                 key, with_defaults(values), below, path, full=place == source
             )
         if not hint:

@@ -17,7 +17,7 @@ from equipoise.runs.config import RunConfig
 from equipoise.system.yaml_text import read_yaml
 
 
-def settings_called(
+def suggest_settings(
     key: str,
     values: Mapping[str, Any],
     below: Mapping[str, Any],
@@ -124,7 +124,7 @@ MODEL_NAME = re.compile(r"[\w.-]+/[\w.-]+$|gpt|claude|gemini|llama|qwen|o\d", re
 DATA_FILE = re.compile(r".*(/|\.(jsonl|ndjson|json|csv|tsv|parquet|txt)$)")
 
 
-def kind_called(fault: Any, keys: Sequence[str], values: Mapping[str, Any]) -> str:
+def suggest_kind(fault: Any, keys: Sequence[str], values: Mapping[str, Any]) -> str:
     """The message for a text that is no kind, by what it was meant for; "" where that is unknown.
 
     `keys` are the dotted place of the part.
@@ -205,7 +205,7 @@ def _groups(annotation: Any) -> Iterator[type[Settings]]:
         yield from _groups(inner)
 
 
-def option_called(option: str, arguments: Sequence[str], values: Mapping[str, Any]) -> str:
+def suggest_option(option: str, arguments: Sequence[str], values: Mapping[str, Any]) -> str:
     """What to write for an option that there is not, or for arguments too many (option "").
 
     `arguments` are those of the command, the verb first; `values` the recipe's settings with their

@@ -67,21 +67,21 @@ def train(
     started: Started | None = None,
 ) -> PlayerId:
     """Train `learner` into its next generation; its weights appear complete or not at all."""
-    newborn = _next_generation(learner)
+    new_checkpoint = _next_generation(learner)
     key = _stage_key(learner, t)
     trainer = run.config.learner_of(learner.name)
-    if newborn == run.newest_at_start.get(learner.name, newborn):
-        _set_aside_if_damaged(run, newborn)
+    if new_checkpoint == run.newest_at_start.get(learner.name, new_checkpoint):
+        _set_aside_if_damaged(run, new_checkpoint)
     if run.ledger.stage_facts(key) is not None:
         _train_again_if_lost(run, examples, learner, t)
     else:
         with run.stage("learn", key, t, started.seconds if started else 0.0) as facts:
             if trainer.needs == "episodes":
                 run.show("learn", None, t, learner.name)
-                facts.update(run.live.update(newborn, _logger(run, key, learner.name)))
+                facts.update(run.live.update(new_checkpoint, _logger(run, key, learner.name)))
                 run.live.save_state_when_due(learner.name)
             else:
-                home = run.population.home(newborn)
+                home = run.population.home(new_checkpoint)
                 if home.is_dir():  # a run that was killed had written it, and its lines beside it
                     shutil.rmtree(_scratch(home), ignore_errors=True)
                     for line in read_json(home / LOG):
@@ -90,14 +90,14 @@ def train(
                     log = _logger(run, key, learner.name)
                     _write_weights(run, examples, learner, t, log, started)
                 facts.update(read_json(home / FACTS))
-                facts.update(_hand_over(run, learner, newborn, t))
-            run.ledger.add_player(newborn, _begins_at(run, learner, t), trainer.kind, facts)
+                facts.update(_hand_over(run, learner, new_checkpoint, t))
+            run.ledger.add_player(new_checkpoint, _init_from(run, learner, t), trainer.kind, facts)
             for observer in run.observers:
-                observer.saved([newborn])
+                observer.saved([new_checkpoint])
     run.live.drop_old_states(learner.name)
     if run.config.keep != "all":
         run.population.forget(learner.name, run.config.keep, _best_so_far(run))
-    return newborn
+    return new_checkpoint
 
 
 def _next_generation(learner: PlayerId) -> PlayerId:
@@ -155,20 +155,20 @@ def _set_aside_if_damaged(run: OpenRun, player: PlayerId) -> None:
 
 def _train_again_if_lost(run: OpenRun, examples: Sequence[Any], learner: PlayerId, t: int) -> None:
     """Make the weights that were set aside again, from the ledger; its records stay as they are."""
-    newborn = _next_generation(learner)
-    weights = run.population.home(newborn)
+    new_checkpoint = _next_generation(learner)
+    weights = run.population.home(new_checkpoint)
     aside = weights.with_name(f"damaged-{weights.name}")
-    newest = run.newest_at_start.get(learner.name, newborn).generation
+    newest = run.newest_at_start.get(learner.name, new_checkpoint).generation
     keep = run.config.keep
-    is_kept = keep == "all" or newborn.generation > newest - keep
+    is_kept = keep == "all" or new_checkpoint.generation > newest - keep
     if weights.is_dir() or not aside.is_dir() or not is_kept:
         return
     if run.config.learner_of(learner.name).needs == "episodes":
-        run.live.save([newborn])
+        run.live.save([new_checkpoint])
     else:
         _write_weights(run, examples, learner, t, log=_ignore)
     for observer in run.observers:
-        observer.saved([newborn])
+        observer.saved([new_checkpoint])
 
 
 # -- training from weights on disk
@@ -215,36 +215,38 @@ def _release(run: OpenRun, trainer: Learner, name: str) -> None:
     run.population.release(() if shared is None else (shared,))
 
 
-def _hand_over(run: OpenRun, learner: PlayerId, newborn: PlayerId, t: int) -> dict[str, Any]:
+def _hand_over(run: OpenRun, learner: PlayerId, new_checkpoint: PlayerId, t: int) -> dict[str, Any]:
     """Compare the player that will play with what was trained, or say why `not_compared`.
 
     Nothing for a learner of a finite game, whose player reads the very policy that it wrote. Raises
     ConfigError where the two are too far apart.
     """
-    home = run.population.home(newborn)
+    home = run.population.home(new_checkpoint)
     trainer = run.config.learner_at(learner.name, t)
     if trainer.needs == "game":
         return {}
     if not isinstance(trainer, FineTuning) or not has_probes(home):
-        return _not_compared(run, newborn, t, f"the learner '{trainer.kind}' wrote no probes")
-    before, after = map(run.population.actor, (_begins_at(run, learner, t), newborn))
+        return _not_compared(
+            run, new_checkpoint, t, f"the learner '{trainer.kind}' wrote no probes"
+        )
+    before, after = map(run.population.actor, (_init_from(run, learner, t), new_checkpoint))
     if not (isinstance(before, TokenScorer) and isinstance(after, TokenScorer)):
         kind = run.config.players[learner.name].kind
         reason = f"a '{kind}' player gives no log-probabilities of token ids"
-        return _not_compared(run, newborn, t, reason)
+        return _not_compared(run, new_checkpoint, t, reason)
     hand_over = compare(home, before, after)
     # two generations of whole weights are one too many
     _release(run, trainer, learner.name)
-    most = trainer.settle(run.config.players[learner.name]).max_disagreement
+    most = trainer.resolve_auto(run.config.players[learner.name]).max_disagreement
     assert most is not None, "decided for a player"
-    hand_over.check(newborn, most)
+    hand_over.check(new_checkpoint, most)
     return hand_over.facts()
 
 
-def _not_compared(run: OpenRun, newborn: PlayerId, t: int, reason: str) -> dict[str, Any]:
+def _not_compared(run: OpenRun, new_checkpoint: PlayerId, t: int, reason: str) -> dict[str, Any]:
     """Note that nobody knows whether this player plays what was trained."""
-    facts = {"not_compared": f"{newborn} plays uncompared with its learner: {reason}"}
-    run.directory.metric(f"{t}/learn/{newborn.name}", **facts)
+    facts = {"not_compared": f"{new_checkpoint} plays uncompared with its learner: {reason}"}
+    run.directory.metric(f"{t}/learn/{new_checkpoint.name}", **facts)
     run.monitor.numbers(**facts)
     return facts
 
@@ -265,7 +267,7 @@ def _training_batch(
     return TrainingBatch(
         learner=learner,
         player=config.players[learner.name],
-        weights=population.weights(_begins_at(run, learner, t)),
+        weights=population.weights(_init_from(run, learner, t)),
         output=draft,
         scratch=_scratch(home),
         seed=seeds.child(config.seed, "learn", learner),
@@ -286,12 +288,12 @@ def _training_batch(
     )
 
 
-def _begins_at(run: OpenRun, learner: PlayerId, t: int) -> PlayerId:
+def _init_from(run: OpenRun, learner: PlayerId, t: int) -> PlayerId:
     """The learner's generation whose weights it is trained from: most often the newest."""
     loss = run.config.loss_at(t)
     if loss is None or run.config.learner_of(learner.name).needs != "pairs":
         return learner
-    return loss.begins_at(run.roster.opponent_pool(learner, t))
+    return loss.init_from(run.roster.opponent_pool(learner, t))
 
 
 def _scratch(home: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from equipoise.models.progress import Telling
+from equipoise.models.progress import ProgressReports
 from equipoise.models.token_choice import SamplingSettings
 from equipoise.sampling.decode_slots import DecodeRequest
 from equipoise.sampling.decoder import Decoder
@@ -55,7 +55,7 @@ def sample(
         pad_id=pad_id,
         mixed=None if adapters is None else adapters.mixed,
     )
-    progress = Telling()
+    progress = ProgressReports()
     while waiting:
         decoder.read(decoder.take(decoder.slots.free))
         while waiting and decoder.slots.free and decoder.joinable:

@@ -1,9 +1,9 @@
 """Engines answer chats, token by token: the contract between server and models.
 
-An environment may put an engine in front of the model's own, as a client asks. Its `wing.py` lists
-such extensions under `SERVING`, by the field of a request that asks for it: field -> the other
-settings of an `ExtensionOffer`. `-s FIELD=…` of `serve` and `chat` sets what holds where a client
-asks for nothing.
+An environment may put an engine in front of the model's own, as a client asks. Its `plugin.py`
+lists such extensions under `SERVING`, by the field of a request that asks for it: field -> the
+other settings of an `ExtensionOffer`. `-s FIELD=…` of `serve` and `chat` sets what holds where
+a client asks for nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from equipoise.component import import_object
 from equipoise.errors import EquipoiseError, UserError
-from equipoise.system.wings import wing_table
+from equipoise.system.plugins import plugin_table
 from equipoise.types import Message
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def extension_offers() -> dict[str, ExtensionOffer]:
     """Request field -> the extension behind it."""
     return {
         field: ExtensionOffer(field, **settings)
-        for field, settings in wing_table("SERVING").items()
+        for field, settings in plugin_table("SERVING").items()
     }
 
 

@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from equipoise.system.plugins import plugin_table
 from equipoise.system.user_parts import is_users
-from equipoise.system.wings import wing_table
 
 PACKAGE = Path(__file__).resolve().parents[1]
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -47,7 +47,7 @@ VERBS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Does:
+class DeclaredEffect:
     """A declaration. `says`: the note, with {} for the value; `only`: a pattern of the values that
     have the effect; `packaged`: whose names are Equipoise's own, without effect; `quiet`: without a
     note in one's own run.
@@ -60,31 +60,31 @@ class Does:
     quiet: bool = False
 
 
-NOTHING = Does("nothing")
-READS = Does("reads", "reads {}")
-WRITES = Does("writes", "writes {}")
-MODEL = Does("fetches", "the model {}", packaged="models")
-DATA = Does("fetches", "the data {}")
-EXECUTES = Does("executes", "runs code that is not Equipoise's: {}")
-COMMAND = Does("executes", "runs the command {}")
-MODEL_CODE = Does("executes", "runs the code in the model {}")
-SENDS = Does("sends")
-KEY = Does("key")
+NOTHING = DeclaredEffect("nothing")
+READS = DeclaredEffect("reads", "reads {}")
+WRITES = DeclaredEffect("writes", "writes {}")
+MODEL = DeclaredEffect("fetches", "the model {}", packaged="models")
+DATA = DeclaredEffect("fetches", "the data {}")
+EXECUTES = DeclaredEffect("executes", "runs code that is not Equipoise's: {}")
+COMMAND = DeclaredEffect("executes", "runs the command {}")
+MODEL_CODE = DeclaredEffect("executes", "runs the code in the model {}")
+SENDS = DeclaredEffect("sends")
+KEY = DeclaredEffect("key")
 
 Text = Annotated[str, NOTHING]
 ReadPath = Annotated[str, READS]
-TemplateText = Annotated[str, Does("reads", "reads {}", packaged="texts")]
+TemplateText = Annotated[str, DeclaredEffect("reads", "reads {}", packaged="texts")]
 Model = Annotated[str, MODEL]
-Adapter = Annotated[str, Does("fetches", "the adapter {}", packaged="adapters")]
+Adapter = Annotated[str, DeclaredEffect("fetches", "the adapter {}", packaged="adapters")]
 Url = Annotated[str, SENDS]
 Code = Annotated[str, EXECUTES]
 # transformers fetches and runs a kernel that is named as `owner/name`.
-Attention = Annotated[str, Does("executes", "runs the attention kernel {}", only="/")]
+Attention = Annotated[str, DeclaredEffect("executes", "runs the attention kernel {}", only="/")]
 
 
-def passed_on(to: str, only: str = "") -> Does:
+def effect_in(to: str, only: str = "") -> DeclaredEffect:
     """The declaration of settings that another program takes as they are."""
-    return Does("executes", f"passes on to {to}: {{}}", only, quiet=True)
+    return DeclaredEffect("executes", f"passes on to {to}: {{}}", only, quiet=True)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def undeclared(kind: Any) -> bool:
     """True if a type has a text, path or mapping that declares nothing, settings apart."""
     if get_origin(kind) is Annotated:
         inner, *notes = get_args(kind)
-        return not any(isinstance(note, Does) for note in notes) and undeclared(inner)
+        return not any(isinstance(note, DeclaredEffect) for note in notes) and undeclared(inner)
     if get_origin(kind) is Literal:
         return False
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -145,11 +145,11 @@ def undeclared(kind: Any) -> bool:
     return kind not in (int, float, bool, type(None))
 
 
-def declared(kind: Any) -> Iterator[Does]:
+def declared(kind: Any) -> Iterator[DeclaredEffect]:
     """The declarations in a type, outermost first, settings' own left out."""
     if get_origin(kind) is Annotated:
         inner, *notes = get_args(kind)
-        yield from (note for note in notes if isinstance(note, Does))
+        yield from (note for note in notes if isinstance(note, DeclaredEffect))
         yield from declared(inner)
     else:
         for each in get_args(kind):
@@ -161,7 +161,7 @@ def type_of(part: type[BaseModel], name: str) -> Any:
     info = part.model_fields[name]
     kind: Any = info.annotation
     for note in info.metadata:
-        if isinstance(note, Does):
+        if isinstance(note, DeclaredEffect):
             kind = Annotated[kind, note]
     return kind
 
@@ -177,12 +177,14 @@ def effects_of(settings: BaseModel, home: Path, own: Path | None = None) -> Effe
     return Effects(tuple(dict.fromkeys(_Walk(home.resolve(), own).settings(settings, ""))))
 
 
-def settled(part: S, home: Path) -> S:
+def with_whole_paths(part: S, home: Path) -> S:
     """The settings with whole paths for those that are relative to `home` and are there."""
     walk = _Walk(home.resolve(), None)
     kind = type(part)
     values = {name: getattr(part, name) for name in kind.model_fields}
-    changes = {name: walk.settled(type_of(kind, name), value) for name, value in values.items()}
+    changes = {
+        name: walk.with_whole_paths(type_of(kind, name), value) for name, value in values.items()
+    }
     return part.model_copy(update=changes)
 
 
@@ -190,10 +192,10 @@ def settled(part: S, home: Path) -> S:
 class _Group:
     """Values with their declarations in one group of settings."""
 
-    values: list[tuple[Does, Any, str]] = field(default_factory=list)
+    values: list[tuple[DeclaredEffect, Any, str]] = field(default_factory=list)
 
-    def texts(self, *does: Does) -> list[str]:
-        return [text for each, value, _ in self.values if each in does for text in _texts(value)]
+    def texts(self, *effect: DeclaredEffect) -> list[str]:
+        return [text for each, value, _ in self.values if each in effect for text in _texts(value)]
 
 
 @dataclass
@@ -208,76 +210,80 @@ class _Walk:
         path = getattr(kind, "STANDS_FOR", "") or f"{kind.__module__}:{kind.__qualname__}"
         if is_users(path):
             yield from self._code(path, where)
-        unknown = Does("executes", f"passes on to {path}: {{}}")
+        unknown = DeclaredEffect("executes", f"passes on to {path}: {{}}")
         inner: list[tuple[BaseModel, str]] = []
         for name in kind.model_fields:
             if name == "kind":
                 continue
             at = f"{where}.{name}".lstrip(".")
-            for does, value, place in _values(type_of(kind, name), getattr(part, name), at):
-                if does is None and isinstance(value, BaseModel):
+            for effect, value, place in _values(type_of(kind, name), getattr(part, name), at):
+                if effect is None and isinstance(value, BaseModel):
                     inner.append((value, place))
                 else:
-                    group.values.append((does or unknown, value, place))
+                    group.values.append((effect or unknown, value, place))
         for name, value in (part.model_extra or {}).items():
             group.values.append((unknown, value, f"{where}.{name}".lstrip(".")))
-        for does, value, place in group.values:
-            yield from self._of_value(does, value, place, group)
+        for effect, value, place in group.values:
+            yield from self._of_value(effect, value, place, group)
         for below, place in inner:
             yield from self.settings(below, place)
 
-    def _of_value(self, does: Does, value: Any, at: str, group: _Group) -> Iterator[Effect]:
-        if does.verb in ("nothing", "key") or value is None or value is False:
+    def _of_value(
+        self, effect: DeclaredEffect, value: Any, at: str, group: _Group
+    ) -> Iterator[Effect]:
+        if effect.verb in ("nothing", "key") or value is None or value is False:
             return
-        if does == MODEL_CODE:
+        if effect == MODEL_CODE:
             for model in group.texts(MODEL):
-                note = does.says.format(printable(model))
+                note = effect.says.format(printable(model))
                 yield Effect("executes", model, at, note, f"code of {model}")
-        elif does == EXECUTES:
+        elif effect == EXECUTES:
             for path in _texts(value):
                 yield from self._code(path, at)
-        elif does.verb == "executes":
-            yield from _plain(does, value, at)
+        elif effect.verb == "executes":
+            yield from _plain(effect, value, at)
             yield from _cluster(value, at)
         else:
             for text in _texts(value):
-                yield from self._of_text(does, text, at, group)
+                yield from self._of_text(effect, text, at, group)
 
-    def _of_text(self, does: Does, text: str, at: str, group: _Group) -> Iterator[Effect]:
-        if text in packaged(does.packaged) or not re.search(does.only, text):
+    def _of_text(
+        self, effect: DeclaredEffect, text: str, at: str, group: _Group
+    ) -> Iterator[Effect]:
+        if text in packaged(effect.packaged) or not re.search(effect.only, text):
             return
-        if does.verb == "sends":
-            yield _send(does, text, at, group)
-        elif does.verb == "fetches" and self._is_hub_id(text):
-            note = f"fetches {does.says.format(printable(text))} from the hub ({at})"
+        if effect.verb == "sends":
+            yield _send(effect, text, at, group)
+        elif effect.verb == "fetches" and self._is_hub_id(text):
+            note = f"fetches {effect.says.format(printable(text))} from the hub ({at})"
             yield Effect("fetches", text, at, note, text, quiet=True)
         else:
             path = (self.home / Path(text).expanduser()).resolve()
-            if does.verb != "writes" and self._is_ours(path):
+            if effect.verb != "writes" and self._is_ours(path):
                 return
-            says = does.says if does.verb != "fetches" else f"reads {does.says}"
+            says = effect.says if effect.verb != "fetches" else f"reads {effect.says}"
             within = path.relative_to(self.home) if path.is_relative_to(self.home) else path
             note = f"{says.format(printable(str(path)))} ({at})"
-            yield Effect(does.verb, str(path), at, note, str(within), quiet=True)
+            yield Effect(effect.verb, str(path), at, note, str(within), quiet=True)
 
-    def settled(self, kind: Any, value: Any) -> Any:
+    def with_whole_paths(self, kind: Any, value: Any) -> Any:
         """A value of a setting of this type, with whole paths."""
         if isinstance(value, BaseModel):
-            return settled(value, self.home)
+            return with_whole_paths(value, self.home)
         if isinstance(value, Mapping):
-            return {key: self.settled(kind, inner) for key, inner in value.items()}
+            return {key: self.with_whole_paths(kind, inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
-            return type(value)(self.settled(kind, inner) for inner in value)
+            return type(value)(self.with_whole_paths(kind, inner) for inner in value)
         if isinstance(value, str | PurePath):
-            for does in declared(kind):
-                if does.verb in ("reads", "fetches"):
-                    return type(value)(self.whole(does, str(value)))
+            for effect in declared(kind):
+                if effect.verb in ("reads", "fetches"):
+                    return type(value)(self.whole(effect, str(value)))
         return value
 
-    def whole(self, does: Does, text: str) -> str:
+    def whole(self, effect: DeclaredEffect, text: str) -> str:
         """The whole path of what a text names, the text itself where it is no path that is here."""
         path = (self.home / Path(text).expanduser()).resolve()
-        return text if text in packaged(does.packaged) or not path.exists() else str(path)
+        return text if text in packaged(effect.packaged) or not path.exists() else str(path)
 
     def _is_hub_id(self, text: str) -> bool:
         if (
@@ -303,18 +309,18 @@ class _Walk:
         yield Effect("executes", path, at, note, path, is_part=True, quiet=not is_users(path))
 
 
-def _plain(does: Does, value: Any, at: str) -> Iterator[Effect]:
+def _plain(effect: DeclaredEffect, value: Any, at: str) -> Iterator[Effect]:
     """The effect of a value that is shown as it is: a command, options."""
     texts = list(_texts(value))
     is_mapping = isinstance(value, Mapping)
     if not (texts or (is_mapping and value) or value is True):
         return
     shown = value if isinstance(value, str) else json.dumps(value, default=str)
-    if does == COMMAND:
+    if effect == COMMAND:
         shown = " ".join(texts)
-    if re.search(does.only, shown):
-        note = f"{does.says.format(printable(shown))} ({at})"
-        yield Effect(does.verb, shown, at, note, shown, quiet=does.quiet)
+    if re.search(effect.only, shown):
+        note = f"{effect.says.format(printable(shown))} ({at})"
+        yield Effect(effect.verb, shown, at, note, shown, quiet=effect.quiet)
 
 
 def _cluster(value: Any, at: str) -> Iterator[Effect]:
@@ -325,11 +331,11 @@ def _cluster(value: Any, at: str) -> Iterator[Effect]:
         yield Effect("sends", to, f"{at}.{RENDEZVOUS}", note, to)
 
 
-def _send(does: Does, text: str, at: str, group: _Group) -> Effect:
+def _send(effect: DeclaredEffect, text: str, at: str, group: _Group) -> Effect:
     """What goes to an address, how, and who receives it."""
-    if does.says:
-        note = f"{does.says.format(printable(text))} ({at})"
-        return Effect("sends", text, at, note, text, quiet=does.quiet)
+    if effect.says:
+        note = f"{effect.says.format(printable(text))} ({at})"
+        return Effect("sends", text, at, note, text, quiet=effect.quiet)
     keys = group.texts(KEY)
     content = f"texts and the key in {' and '.join(keys)}" if keys else "texts"
     to = address(text)
@@ -356,13 +362,13 @@ def printable(text: str) -> str:
     return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}…"
 
 
-def _values(kind: Any, value: Any, at: str) -> Iterator[tuple[Does | None, Any, str]]:
+def _values(kind: Any, value: Any, at: str) -> Iterator[tuple[DeclaredEffect | None, Any, str]]:
     """Each value that a type declares with its declaration; None for settings and undeclared."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        does = next((note for note in arguments[1:] if isinstance(note, Does)), None)
-        if does is not None:
-            yield does, value, at
+        effect = next((note for note in arguments[1:] if isinstance(note, DeclaredEffect)), None)
+        if effect is not None:
+            yield effect, value, at
         else:
             yield from _values(arguments[0], value, at)
     elif isinstance(value, BaseModel):
@@ -425,4 +431,4 @@ def packaged(what: Literal["", "texts", "models", "adapters"]) -> frozenset[str]
         return frozenset()
     if what == "texts":
         return frozenset(file.stem for file in PACKAGE.rglob("texts/*.txt"))
-    return frozenset(wing_table(what.upper()))
+    return frozenset(plugin_table(what.upper()))

@@ -10,7 +10,7 @@ from pydantic import Field
 from equipoise.errors import ConfigError
 from equipoise.judges.base import last_answers
 from equipoise.judges.pointwise import BatchPointwise, Verdict
-from equipoise.system.effects import COMMAND, Does, Text, Url, passed_on
+from equipoise.system.effects import COMMAND, DeclaredEffect, Text, Url, effect_in
 from equipoise.types import Judgement, Match, Message, Prompt
 from equipoise_neighbours import inspect_worker
 from equipoise_neighbours.interpreter import Interpreter
@@ -25,16 +25,16 @@ class Inspect(BatchPointwise):
     """
 
     kind: Literal["inspect"] = "inspect"
-    scorer: Annotated[str, Does("executes", "runs the scorer {}")] = Field(
+    scorer: Annotated[str, DeclaredEffect("executes", "runs the scorer {}")] = Field(
         pattern=r"^[\w.]+:\w+$", description="module:function that makes it"
     )
-    options: Annotated[dict[str, Any], passed_on("Inspect")] = Field(
+    options: Annotated[dict[str, Any], effect_in("Inspect")] = Field(
         default_factory=dict, description="arguments of that function"
     )
     python: Annotated[str | None, COMMAND] = Field(
         None, description="the interpreter that has inspect_ai and the scorer; null: this one"
     )
-    model: Annotated[str | None, Does("sends", "asks Inspect's model {}")] = Field(
+    model: Annotated[str | None, DeclaredEffect("sends", "asks Inspect's model {}")] = Field(
         None, description="the model that a grading scorer asks, by Inspect's name"
     )
     base_url: Url | None = Field(

@@ -12,7 +12,7 @@ from equipoise.answer import answer_of
 from equipoise.environments.text_games.game import Play, PlayedGame, Result
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask
-from equipoise.system.effects import COMMAND, Does, Text, passed_on
+from equipoise.system.effects import COMMAND, DeclaredEffect, Text, effect_in
 from equipoise.types import Match, Message, Prompt, View
 from equipoise_neighbours import verifiers_worker
 from equipoise_neighbours.interpreter import Interpreter
@@ -27,7 +27,7 @@ class Verifiers(PlayedGame):
     """
 
     kind: Literal["verifiers"] = "verifiers"
-    env: Annotated[str, Does("executes", "runs the environment {}")] = Field(
+    env: Annotated[str, DeclaredEffect("executes", "runs the environment {}")] = Field(
         description="the environment's name, an installed package"
     )
     python: Annotated[str | None, COMMAND] = Field(
@@ -36,7 +36,7 @@ class Verifiers(PlayedGame):
     agents: tuple[Text, ...] = Field(
         ("agent",), min_length=1, description="the names of its agents, a seat each"
     )
-    options: Annotated[dict[str, Any], passed_on("verifiers")] = Field(
+    options: Annotated[dict[str, Any], effect_in("verifiers")] = Field(
         default_factory=dict, description="the environment's own, as below --env of vf-eval"
     )
     longest: int = Field(

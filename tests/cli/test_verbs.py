@@ -129,10 +129,10 @@ def test_doctor_finds_the_parts(command):
 @pytest.mark.long
 def test_help_of_every_verb(command):
     from equipoise.cli import VERBS
-    from equipoise.system.wings import wing_table
+    from equipoise.system.plugins import plugin_table
 
     of_games = [
-        f"{game} {verb}" for game, verbs in wing_table("COMMANDS").items() for verb in verbs
+        f"{game} {verb}" for game, verbs in plugin_table("COMMANDS").items() for verb in verbs
     ]
     for verb in [*VERBS, *of_games]:
         shown = command(*verb.split(), "--help")
@@ -459,9 +459,9 @@ def test_what_the_machine_has(monkeypatch, tmp_path):
     assert machine._this_folder() == f"{tmp_path} can be written"
     monkeypatch.setattr(machine, "network_disk", lambda path: "nfs")
     assert "; it is on a network disk (nfs): " in machine._this_folder()
-    monkeypatch.setattr(machine, "plugins", lambda: {"Judge": {"terse": "a:B"}, "Game": {}})
+    monkeypatch.setattr(machine, "installed_kinds", lambda: {"Judge": {"terse": "a:B"}, "Game": {}})
     assert machine._plugins() == "terse (Judge, a:B)"
-    monkeypatch.setattr(machine, "plugins", dict)
+    monkeypatch.setattr(machine, "installed_kinds", dict)
     assert machine._plugins() == "none"
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 5}, raising=False)
     sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 3 * 2**18}

@@ -61,7 +61,7 @@ def test_rounded_weights_may_differ_more():
 
 def test_on_a_cpu_nothing_is_saved_and_carried():
     player = Player.build({"kind": "local", "model": "builtin", "device": "cpu"})
-    settled = LEARNERS[0].settle(player)
+    settled = LEARNERS[0].resolve_auto(player)
     assert (settled.precision, settled.carried_precision()) == ("fp32", "fp32")
     assert settled.gradient_checkpointing is False
 
@@ -118,7 +118,7 @@ def test_whose_weights_learn_is_the_players(monkeypatch, learner):
     monkeypatch.setattr(device, "bfloat16_is_faster", lambda: False)
     player = {"kind": "local", "model": "builtin", "device": "cpu"}
     for lora, chosen in ((None, "selective"), ({"r": 2}, False)):
-        settled = learner.settle(Player.build({**player, "lora": lora}))
+        settled = learner.resolve_auto(Player.build({**player, "lora": lora}))
         assert settled.gradient_checkpointing == chosen
 
 
@@ -142,18 +142,18 @@ def test_a_players_device_and_model_decide(monkeypatch, name, tf32, most):
     monkeypatch.setattr(device, "has_tf32", lambda: tf32)
     monkeypatch.setattr(automatic, "_size", lambda model: asked.append(model) or sized(2 * 10**9))
     player = Player.build({"kind": "local", "model": "builtin", "device": name})
-    large = PolicyGradient.model_validate({}).settle(player)
+    large = PolicyGradient.model_validate({}).resolve_auto(player)
     assert (large.precision, large.gradient_checkpointing) == ("bf16", True)
-    half = PolicyGradient.model_validate({"precision": "fp32"}).settle(player)
+    half = PolicyGradient.model_validate({"precision": "fp32"}).resolve_auto(player)
     assert half.gradient_checkpointing is True and half.max_disagreement == most
     assert asked == [player.model] * 2
     closed = {"precision": "fp32", "gradient_checkpointing": False}
-    assert PolicyGradient.model_validate(closed).settle(player).max_disagreement == most
+    assert PolicyGradient.model_validate(closed).resolve_auto(player).max_disagreement == most
     assert len(asked) == 2
     other = player.model_copy(update={"device": "meta"})
-    assert PolicyGradient.model_validate(closed).settle(other).max_disagreement == 1e-3
+    assert PolicyGradient.model_validate(closed).resolve_auto(other).max_disagreement == 1e-3
     rock = Player.build("tabular")
-    settled = automatic.settle(PolicyGradient.model_validate({}), rock)
+    settled = automatic.resolve_auto(PolicyGradient.model_validate({}), rock)
     assert (settled.precision, settled.gradient_checkpointing) == ("fp32", False)
 
 

@@ -437,7 +437,7 @@ def test_gradient_descent_begins_where_the_loss_begins(tmp_path):
     for generations in (1, 2):
         place = tmp_path / str(generations)
         past_KA, log_policy_A, _ = learn(place, settings, game, still, generations)
-        before = PreferenceLoss.build(settings).begins_at(
+        before = PreferenceLoss.build(settings).init_from(
             OpponentPool([PlayerId("policy", g) for g in range(generations, -1, -1)])
         )
         np.testing.assert_allclose(

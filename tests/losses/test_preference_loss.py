@@ -650,7 +650,7 @@ def test_optimism_is_paid_for_by_what_the_generation_before_was_worth():
 
 def test_a_step_behind_a_half_step_begins_where_that_began():
     loss = PreferenceLoss.build("extragradient")
-    begins = [loss.begins_at(OpponentPool(PAST[k:])).generation for k in range(4)]
+    begins = [loss.init_from(OpponentPool(PAST[k:])).generation for k in range(4)]
     assert begins == [2, 2, 0, 0]
     assert list(loss.faults_of_age(4)) == [] and "half step" in next(loss.faults_of_age(3))
 

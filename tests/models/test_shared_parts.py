@@ -14,7 +14,7 @@ import torch
 from equipoise.errors import ConfigError, DataError
 from equipoise.models import grammar, progress
 from equipoise.models.mixed_adapters import MixedAdapters, tuned_layers
-from equipoise.models.progress import Telling, following, quiet, tell
+from equipoise.models.progress import ProgressReports, following, quiet, report_progress
 from equipoise.models.resources import MemoryReplies, Resources, Spending
 
 # -- resources
@@ -80,15 +80,15 @@ def test_a_request_is_charged_at_most_until_it_is_settled():
 
 def test_rows_are_told_to_the_nearest_who_follows():
     heard, inner = [], []
-    tell(1)
+    report_progress(1)
     with following(heard.append):
-        tell(2)
-        tell(0)
-        tell(-1)
+        report_progress(2)
+        report_progress(0)
+        report_progress(-1)
         with following(inner.append):
-            tell(3)
-        tell(4)
-    tell(5)
+            report_progress(3)
+        report_progress(4)
+    report_progress(5)
     assert (heard, inner) == ([2, 4], [3])
 
 
@@ -100,7 +100,7 @@ def test_a_batch_is_looked_at_twice_a_second(monkeypatch):
         looked.append(now[0])
         return 2 * now[0]
 
-    telling = Telling()
+    telling = ProgressReports()
     now[0] = 0.6
     telling.look(rows)  # nobody follows
     with following(heard.append):
@@ -110,7 +110,7 @@ def test_a_batch_is_looked_at_twice_a_second(monkeypatch):
         telling.end(5.0)
     assert looked == [0.6, 1.1, 1.6]
     assert heard == pytest.approx([1.2, 1.0, 1.0, 1.8])
-    fresh = Telling()
+    fresh = ProgressReports()
     with following(heard.append):
         fresh.look(rows)
         assert len(looked) == 3, "not at once"

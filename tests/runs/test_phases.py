@@ -204,25 +204,25 @@ def test_a_cpu_that_multiplies_in_bfloat16_keeps_the_layers_twice():
 @pytest.mark.parametrize("kind", ["preference", "sft", "policy_gradient"])
 def test_what_is_left_to_the_machine_is_settled_for_the_hardware(kind):
     from equipoise.learners.base import Learner
-    from equipoise.planning.cost import settle
+    from equipoise.planning.cost import resolve_auto
     from equipoise.players.base import Player
 
     player = Player.build({"kind": "local", "model": "builtin", "device": "cpu"})
     trainer = Learner.build(kind)
-    here, there = settle(trainer, player), settle(trainer, player, H100)
+    here, there = resolve_auto(trainer, player), resolve_auto(trainer, player, H100)
     assert (here.max_disagreement, there.max_disagreement) == (0.001, 0.02)  # products in TF32
     assert "auto" not in {here.precision, there.precision, there.gradient_checkpointing}
-    assert here == trainer.settle(player)
+    assert here == trainer.resolve_auto(player)
 
 
 def test_what_has_nothing_to_settle_stays_as_it_is():
     from equipoise.learners.base import Learner
-    from equipoise.planning.cost import settle
+    from equipoise.planning.cost import resolve_auto
     from equipoise.players.base import Player
 
     player = Player.build({"kind": "local", "model": "builtin", "device": "cpu"})
     tabular = Learner.build("tabular")
-    assert settle(tabular, player, H100) == tabular == settle(tabular, player)
+    assert resolve_auto(tabular, player, H100) == tabular == resolve_auto(tabular, player)
 
 
 def test_numbers_are_as_wide_as_the_player_opens_them():

@@ -6,7 +6,7 @@ from equipoise.api import extending
 from equipoise.errors import ConfigError
 from equipoise.runs import recipe_loader, suggestions
 from equipoise.runs.recipe_loader import with_defaults
-from equipoise.runs.suggestions import kind_called, option_called, settings_called, verb_called
+from equipoise.runs.suggestions import suggest_kind, suggest_option, suggest_settings, verb_called
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +46,19 @@ def unknown(kind):
     ],
 )
 def test_a_kind_that_there_is_not(keys, kind, said, values):
-    found = kind_called(unknown(kind), keys, values)
+    found = suggest_kind(unknown(kind), keys, values)
     assert bool(found) == bool(said) and said in found
     assert not found or found.startswith(f"unknown kind '{kind}'; ")
 
 
 def test_a_player_that_there_is_not(values):
     fault = {"type": "kind", "ctx": {}}
-    assert kind_called(fault, ["players", "policyy"], values) == (
+    assert suggest_kind(fault, ["players", "policyy"], values) == (
         "there is no such player; did you mean 'policy'?"
     )
-    assert kind_called(fault, ["players", "zzz"], values) == ""
-    assert kind_called(fault, ["judge"], values) == ""
-    assert kind_called({"type": "missing"}, ["judge"], values) == ""
+    assert suggest_kind(fault, ["players", "zzz"], values) == ""
+    assert suggest_kind(fault, ["judge"], values) == ""
+    assert suggest_kind({"type": "missing"}, ["judge"], values) == ""
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_player_that_there_is_not(values):
     ],
 )
 def test_an_option_that_there_is_not(option, line, said, values):
-    assert option_called(option, line.split(), values) == said
+    assert suggest_option(option, line.split(), values) == said
 
 
 def test_names_of_other_programs(values):
@@ -89,9 +89,9 @@ def test_names_of_other_programs(values):
     assert {name: verb_called(name) for name in verbs} == {n: v[0] for n, v in verbs.items()}
     assert verb_called("zzz") == ""
     for name, (option, *_) in suggestions.other_names("options").items():
-        said = settings_called(name, values, {})
+        said = suggest_settings(name, values, {})
         assert said == f"it is no setting, but on the command line there is {option}"
-        assert option_called(f"--{name}", ["run"], values) == f"Write {option}"
+        assert suggest_option(f"--{name}", ["run"], values) == f"Write {option}"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_names_of_other_programs(values):
     ],
 )
 def test_a_setting_that_there_is_not(key, part, said, values):
-    assert settings_called(key, values, {}, part) == said
+    assert suggest_settings(key, values, {}, part) == said
 
 
 def test_settings_that_may_change_once_a_run_has_begun():

@@ -28,8 +28,8 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.sets import as_trained
 from equipoise.runs.open_run import OpenRun
 from equipoise.serve.settings import game_of
-from equipoise.system.effects import settled
-from equipoise.system.wings import wing_table
+from equipoise.system.effects import with_whole_paths
+from equipoise.system.plugins import plugin_table
 
 pytestmark = pytest.mark.long  # half a second each, most of it the run
 
@@ -281,9 +281,9 @@ def test_players_open_from_any_folder_as_they_are_named(tmp_path, monkeypatch):
     (tmp_path / "there" / "mine").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "there")
     named = Local(model="mine")
-    assert settled(named, tmp_path / "home").model == str(tmp_path / "home" / "mine")
+    assert with_whole_paths(named, tmp_path / "home").model == str(tmp_path / "home" / "mine")
     for model in ("owner/name", "builtin/beginner"):
-        assert settled(Local(model=model), tmp_path / "home").model == model
+        assert with_whole_paths(Local(model=model), tmp_path / "home").model == model
 
 
 def test_judges_open_from_any_folder_as_they_are_named(harmless, monkeypatch):
@@ -413,7 +413,7 @@ def test_ones_own_run_asks_nothing_and_says_little(tmp_path, command, monkeypatc
 
 def test_every_verb_is_known_to_take_a_run_or_not():
     doors = {options[0] if options[0] != "red-team" else options[1] for options in DOORS.values()}
-    games = [verb for verbs in wing_table("COMMANDS").values() for verb in verbs]
+    games = [verb for verbs in plugin_table("COMMANDS").values() for verb in verbs]
     assert {*cli.VERBS, *games} == doors | {*READERS} | {*WITHOUT_RUNS}
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from equipoise.players.base import Player
 from equipoise.runs import recipe_loader
-from equipoise.system.effects import COMMAND, EXECUTES, MODEL_CODE, Does, type_of
+from equipoise.system.effects import COMMAND, EXECUTES, MODEL_CODE, DeclaredEffect, type_of
 from tests.soak._canaries import KEY, Canaries
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests' own modules
@@ -108,7 +108,7 @@ def _kind(kind: type[BaseModel]) -> str:
 
 
 def _values(
-    does: Does, kind: type[BaseModel], name: str, canaries: Canaries
+    does: DeclaredEffect, kind: type[BaseModel], name: str, canaries: Canaries
 ) -> Iterator[tuple[str, Any, Mapping[str, Path]]]:
     """(variant, value, links in the run's folder) for what a setting can name."""
     if does.verb in ("reads", "writes", "fetches"):
@@ -140,7 +140,7 @@ def _values(
 
 
 def _paths(
-    does: Does, name: str, canaries: Canaries
+    does: DeclaredEffect, name: str, canaries: Canaries
 ) -> Iterator[tuple[str, str, Mapping[str, Path]]]:
     secret = canaries.treasure / ("secret.txt" if "text" in name else "secret.jsonl")
     if does.verb == "writes":

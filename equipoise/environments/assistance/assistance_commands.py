@@ -13,7 +13,7 @@ import typer
 
 from equipoise.report.history import at_generation, short_names
 from equipoise.system.command_options import Json, Recipe, override, say, show
-from equipoise.system.wings import wing_table
+from equipoise.system.plugins import plugin_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -152,7 +152,7 @@ def _remarks(comparison: Comparison) -> list[tuple[str, str]]:
 Teacher = Annotated[
     str,
     typer.Option(
-        help=f"who plays the learner's part: {', '.join(wing_table('TEACHERS'))}, a YAML "
+        help=f"who plays the learner's part: {', '.join(plugin_table('TEACHERS'))}, a YAML "
         "file, or YAML: {kind: …}"
     ),
 ]

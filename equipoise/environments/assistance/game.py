@@ -11,7 +11,7 @@ from equipoise.environments.assistance.blocks import ParsedOutput, parse, respon
 from equipoise.environments.assistance.payoff_matrix import QUESTION_TYPES
 from equipoise.environments.assistance.responses import response_action
 from equipoise.games.base import Ask, Game, Referee
-from equipoise.system.effects import Does, TemplateText
+from equipoise.system.effects import DeclaredEffect, TemplateText
 from equipoise.template import Template
 from equipoise.types import Match, Message, Move, Prompt, Turn, View, user
 
@@ -32,7 +32,9 @@ class Assistance(Game):
 
     kind: Literal["assistance"] = "assistance"
     needs_text: ClassVar = True
-    text: Annotated[str, Does("reads", "reads {}", packaged="texts", only="^(?!none$)")] = Field(
+    text: Annotated[
+        str, DeclaredEffect("reads", "reads {}", packaged="texts", only="^(?!none$)")
+    ] = Field(
         "assistance",
         description="the assistant's instruction: a template's file, a packaged one "
         "(assistance, assistance_compact), or none: the chat as it stands",

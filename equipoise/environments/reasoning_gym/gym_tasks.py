@@ -17,12 +17,12 @@ from equipoise.component import nearest
 from equipoise.errors import ConfigError
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.prompts.base import Prompts, PromptSource
-from equipoise.system.effects import Text, passed_on
+from equipoise.system.effects import Text, effect_in
 from equipoise.types import Message, Prompt, record_id, user
 
 FACT = "reasoning_gym"
 MISSING = "these tasks come from a package: pip install 'equipoise[reasoning]'"
-Tasks = dict[Text, dict[Text, Annotated[Any, passed_on("reasoning-gym")]]]
+Tasks = dict[Text, dict[Text, Annotated[Any, effect_in("reasoning-gym")]]]
 
 
 class TaskPrompts(Prompts):

@@ -22,7 +22,7 @@ from equipoise.environments.text_games.game import (
 )
 from equipoise.errors import ConfigError, first_line
 from equipoise.games.base import Ask
-from equipoise.system.effects import TemplateText, Text, passed_on
+from equipoise.system.effects import TemplateText, Text, effect_in
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, View, user
 
@@ -71,12 +71,12 @@ class OpenSpiel(TextGame):
     """
 
     kind: Literal["open_spiel"] = "open_spiel"
-    name: Annotated[str, passed_on("OpenSpiel", only=r"\(")] = Field(
+    name: Annotated[str, effect_in("OpenSpiel", only=r"\(")] = Field(
         "kuhn_poker",
         description="the library's name of the game, such as leduc_poker, or the whole "
         "of what it loads: repeated_game(stage_game=matrix_pd(),num_repetitions=3)",
     )
-    parameters: dict[Text, bool | int | float | Annotated[str, passed_on("OpenSpiel")]] = Field(
+    parameters: dict[Text, bool | int | float | Annotated[str, effect_in("OpenSpiel")]] = Field(
         default_factory=dict, description="the library's settings of the game"
     )
     retries: int = Field(0, ge=0, description="further requests to a seat in a turn")

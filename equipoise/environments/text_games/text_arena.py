@@ -17,7 +17,7 @@ from equipoise.component import nearest
 from equipoise.environments.text_games.game import Play, Result, TextGame, import_library
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask
-from equipoise.system.effects import Text, passed_on
+from equipoise.system.effects import Text, effect_in
 from equipoise.types import Message, Prompt, View, user
 
 MOST_LOOKS = 1000
@@ -40,7 +40,7 @@ class TextArena(TextGame):
 
     kind: Literal["textarena"] = "textarena"
     name: Text = Field(description="the library's name of the game: KuhnPoker-v0")
-    parameters: Annotated[dict[str, Any], passed_on("TextArena")] = Field(
+    parameters: Annotated[dict[str, Any], effect_in("TextArena")] = Field(
         default_factory=dict, description="the library's settings of the game"
     )
     retries: int | None = Field(

@@ -17,8 +17,8 @@ from equipoise.errors import ConfigError, DataError, first_line
 from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores, estimate, metrics_of
 from equipoise.payoffs.intervals import from_standard_error
-from equipoise.system.effects import passed_on
-from equipoise.system.wings import neighbours
+from equipoise.system.effects import effect_in
+from equipoise.system.plugins import neighbours
 from equipoise.types import record_id
 
 T = TypeVar("T")
@@ -142,7 +142,7 @@ class Harness(Component):
 
     KINDS: ClassVar = {"lm_eval": "equipoise.evaluation.harnesses.lm_eval_harness:LmEval"}
 
-    tasks: Annotated[tuple[str, ...], passed_on("the harness")] = Field(
+    tasks: Annotated[tuple[str, ...], effect_in("the harness")] = Field(
         min_length=1, description="the names of its tasks, groups or patterns"
     )
     limit: float | None = Field(

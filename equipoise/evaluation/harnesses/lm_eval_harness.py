@@ -30,7 +30,7 @@ from equipoise.evaluation.harnesses.base import (
 )
 from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
-from equipoise.system.effects import COMMAND, Does, Text, passed_on
+from equipoise.system.effects import COMMAND, DeclaredEffect, Text, effect_in
 from equipoise.system.subprocesses import run_process
 from equipoise.types import record_id
 
@@ -45,7 +45,7 @@ class LmEval(Harness):
     python: Annotated[str | None, COMMAND] = Field(
         None, description="the interpreter of an environment that has lm-eval; null: this one"
     )
-    include_path: Annotated[Path | None, Does("executes", "runs tasks in {}")] = Field(
+    include_path: Annotated[Path | None, DeclaredEffect("executes", "runs tasks in {}")] = Field(
         None, description="a folder of tasks of one's own, in lm-eval's YAML"
     )
     num_fewshot: int | None = Field(
@@ -63,16 +63,16 @@ class LmEval(Harness):
     system_instruction: Text | None = Field(
         None, description="a system message before every prompt"
     )
-    gen_kwargs: Annotated[dict[str, Any], passed_on("lm-eval")] = Field(
+    gen_kwargs: Annotated[dict[str, Any], effect_in("lm-eval")] = Field(
         default_factory=dict,
         description="over the tasks' own settings of sampling: temperature, max_gen_toks …",
     )
-    model_args: Annotated[dict[str, Any], passed_on("lm-eval")] = Field(
+    model_args: Annotated[dict[str, Any], effect_in("lm-eval")] = Field(
         default_factory=dict,
         description="over the arguments of lm-eval's hf model: max_length, add_bos_token …",
     )
     confirm_run_unsafe_code: Annotated[
-        bool, Does("executes", "runs code that the model writes: {}")
+        bool, DeclaredEffect("executes", "runs code that the model writes: {}")
     ] = Field(False, description="let tasks run code that the model wrote")
     seed: int = Field(1234, ge=0, description="of few-shot examples and of sampling")
 

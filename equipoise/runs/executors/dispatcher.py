@@ -14,7 +14,7 @@ from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import LAUNCH
 from equipoise.learners.process_group import follow_lines, write_batch
 from equipoise.models.adapters import holds_adapter
-from equipoise.models.progress import tell
+from equipoise.models.progress import report_progress
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, WordProbabilities, WordReader
 from equipoise.players.local import Local
@@ -123,7 +123,7 @@ def _heard(parts: Iterable[Sequence[T]]) -> list[T]:
     values: list[T] = []
     for part in parts:
         values += part
-        tell(len(part))
+        report_progress(len(part))
     return values
 
 
@@ -246,7 +246,7 @@ class Dispatcher:
         made: list[Judgement] = []
         for unit, results in zip(units, self.pool.results(units), strict=True):
             made += results
-            tell(sum(len(match.seats) for match in unit.matches))
+            report_progress(sum(len(match.seats) for match in unit.matches))
         return made
 
     def trains(self, trainer: Learner) -> bool:

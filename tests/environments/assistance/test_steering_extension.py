@@ -1,4 +1,4 @@
-"""The wing's part of serving: the extension behind the field `steering`."""
+"""The plug-in's part of serving: the extension behind the field `steering`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The tables that environments and plug-ins add to the house, found without importing anything
 else.
 
-Every folder below `equipoise.environments` is a wing. Its file `wing.py` holds plain mappings,
+Every folder below `equipoise.environments` is a plug-in. Its file `plugin.py` holds plain mappings,
 those of these that it adds to, and imports nothing:
 
     KINDS     base class's name -> {kind: "module:Class"}
@@ -28,21 +28,21 @@ from equipoise.errors import ConfigError
 
 
 @cache
-def wings() -> tuple[ModuleType, ...]:
-    """The `wing` module of every environment, in the order of their folders' names."""
+def plugin_modules() -> tuple[ModuleType, ...]:
+    """The `plugin` module of every environment, in the order of their folders' names."""
     home = importlib.import_module("equipoise.environments")
     folders = sorted(module.name for module in pkgutil.iter_modules(home.__path__) if module.ispkg)
-    return tuple(importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders)
+    return tuple(importlib.import_module(f"{home.__name__}.{folder}.plugin") for folder in folders)
 
 
-def wing_table(table: str) -> dict[str, Any]:
+def plugin_table(table: str) -> dict[str, Any]:
     """The entries of all environments in one of their tables, such as COMMANDS."""
-    tables = [getattr(wing, table, {}) for wing in wings()]
+    tables = [getattr(plugin, table, {}) for plugin in plugin_modules()]
     return {name: value for entries in tables for name, value in entries.items()}
 
 
 @cache
-def plugins() -> dict[str, dict[str, str]]:
+def installed_kinds() -> dict[str, dict[str, str]]:
     """Base class's name -> {kind: "module:Class"}, by the entry points of installed packages.
 
     A kind that several packages give has all their paths, with " or " between them.

@@ -1,4 +1,4 @@
-"""Memory of a run's earlier generations: every text of a role, and the texts that succeeded."""
+"""The texts of a run's earlier generations: every text of a role, and the texts that succeeded."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from equipoise.runs.config import RunConfig
 from equipoise.types import Judgement, Match
 
 
-class Memory:
+class EarlierTexts:
     """Texts of earlier generations, read from the ledger, so that a resumed run has the same."""
 
     def __init__(self, config: RunConfig, ledger: Ledger) -> None:

@@ -9,7 +9,7 @@ from equipoise.judges.base import Judge
 from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.runs.config import RunConfig
-from equipoise.runs.memory import Memory
+from equipoise.runs.earlier_texts import EarlierTexts
 from equipoise.types import Judgement, record_id
 
 ONCE = UnfitShaping(repeats=0)
@@ -66,18 +66,18 @@ def test_attacks_that_succeeded_before(ledger):
         ("good", 1.0),
     )
     write(ledger, 1, config.judge, ("later", 1.0))
-    memory = Memory(config, ledger)
+    memory = EarlierTexts(config, ledger)
     assert memory.successful_texts(0) == []
     assert memory.successful_texts(1) == ["good", "half", "good"]
     assert memory.successful_texts(2) == ["good", "half", "good", "later"]
-    assert memory.successful_texts(2) == Memory(config, ledger).successful_texts(2)
+    assert memory.successful_texts(2) == EarlierTexts(config, ledger).successful_texts(2)
 
 
 def test_who_speaks_later_has_no_say(ledger):
     config = settings()
     write(ledger, 0, config.judge, ("good", 1.0), ("bad", 0.0))
     write(ledger, 0, Judge.build("refusal"), ("good", 0.0), ("bad", 1.0))
-    assert Memory(config, ledger).successful_texts(1) == ["good"]
+    assert EarlierTexts(config, ledger).successful_texts(1) == ["good"]
 
 
 def test_either_teachers_word_counts(ledger):
@@ -86,25 +86,25 @@ def test_either_teachers_word_counts(ledger):
     )
     write(ledger, 0, config.judge_of("blue"), ("good", 1.0))
     write(ledger, 0, config.judge_of("red"), ("good", 1.0))
-    assert Memory(config, ledger).successful_texts(1) == ["good"]
+    assert EarlierTexts(config, ledger).successful_texts(1) == ["good"]
 
 
 def test_terms_have_the_generations_before_and_not_the_batch_itself(ledger):
     config = settings()
     write(ledger, 0, config.judge, ("one", 1.0), ("two", None), (FAILED, None))
     write(ledger, 1, config.judge, ("three", 0.0))
-    memory = Memory(config, ledger)
+    memory = EarlierTexts(config, ledger)
     texts = ["one", "two", "three", "reply", "four"]
     said = [memory.terms(t, Resources())[0].values(texts, [""] * 5) for t in range(3)]
     assert said == [[0.0] * 5, [-1.0, -1.0, 0.0, 0.0, 0.0], [-1.0, -1.0, -1.0, 0.0, 0.0]]
-    (resumed,) = Memory(config, ledger).terms(2, Resources())
+    (resumed,) = EarlierTexts(config, ledger).terms(2, Resources())
     assert resumed.values(texts, [""] * 5) == said[2]
 
 
 def test_terms_are_asked_again_without_being_told_again(ledger):
     config = settings(shaping=[{"kind": "unfit", "repeats": 1}])
     write(ledger, 0, config.judge, ("one", 1.0))
-    memory = Memory(config, ledger)
+    memory = EarlierTexts(config, ledger)
     for _ in range(3):
         (term,) = memory.terms(1, Resources())
     assert term.values(["one"], [""]) == [0.0]

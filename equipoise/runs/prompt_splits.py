@@ -12,7 +12,7 @@ MADE = "attack"
 """The split, by its recorded name, of prompts that a game made of those loaded."""
 
 
-class DealtPrompts:
+class PromptSplits:
     """The dealt prompts, recorded at first use: a resumed run does not need their source."""
 
     def __init__(
