@@ -22,7 +22,7 @@ import msgspec
 
 from equipoise.types import Marks, Match, Move
 
-UNFINISHED = "it thought to the end of its tokens: raise max_new_tokens, or set thinking_tokens"
+UNFINISHED = "it thought to the end of its tokens: raise max_new_tokens"
 """The reason why a move without an end of its thoughts has no score."""
 
 PARTED = Marks("", "")

@@ -82,7 +82,8 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     of the two. `finish` says why the answer ended; on "error", `error` says what happened and
     `text` is empty. `completion_tokens` and `cost` (in the currency of the player's prices) are an
     endpoint's account of the move. `thoughts` are those that a server gave apart from the text;
-    `marks` part those in the text, where the player's template says by which.
+    `marks` part those in the text, where the player's template says by which. `forced` are (start,
+    end) of tokens that were not sampled: the end of thoughts that reached their limit.
     """
 
     text: str
@@ -96,6 +97,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     uncut: tuple[float, ...] = ()
     thoughts: str = ""
     marks: Marks | None = None
+    forced: tuple[int, int] | None = None
 
     @property
     def tokens(self) -> int:

@@ -150,7 +150,7 @@ def _train(
         seed=config.seed,
         max_length=local and local.max_length,
         template=local and local.template,
-        template_options=local.template_options if local else {},
+        template_options=local.chat_options if local else {},
         overwrite=True,
         monitor=monitor,
     ).model

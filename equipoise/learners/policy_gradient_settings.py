@@ -98,6 +98,11 @@ class PolicyGradientSettings(Settings):
         default_factory=lambda data: of_estimator(data, "over", "token"),
         description="the loss is a mean over tokens, over answers, or a sum over a constant length",
     )
+    train_on_thoughts: bool = Field(
+        True,
+        description="learn from the tokens of thoughts as from the answer's, as GRPO does; false: "
+        "from the answer's alone, given its thoughts",
+    )
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto",
         description="bf16: matrix products in bfloat16, weights that are trained in "

@@ -128,7 +128,14 @@ class PolicyTrainer(SampledPolicy):
     def prepare(self, episodes: Sequence[Episode], turns: Sequence[Turn]) -> RolloutBatch:
         """The batch with its numbers before the update. Raises NoSignal, ConfigError."""
         uncut = self.settings.likelihood == "player"
-        batch = rollout_batch(episodes, turns, self.encoding, self.device, uncut=uncut)
+        batch = rollout_batch(
+            episodes,
+            turns,
+            self.encoding,
+            self.device,
+            uncut=uncut,
+            thoughts=self.settings.train_on_thoughts,
+        )
         self.model.eval()  # without dropout: it learns from what was sampled
         self.forward.complete(batch)
         if uncut and self.player.sampler.is_remote and any(not t.move.uncut for t in turns):
@@ -227,8 +234,8 @@ class PolicyTrainer(SampledPolicy):
     def _backward(self, batch: RolloutBatch) -> dict[str, torch.Tensor]:
         self.forward.enable_checkpointing()
         settings = self.settings
-        length = self.player.max_new_tokens if settings.over == "constant" else None
-        weight_BT = surrogate.token_weights(batch.mask_BT, settings.over, length)
+        length = self.player.most_tokens if settings.over == "constant" else None
+        weight_BT = surrogate.token_weights(batch.learned_BT, settings.over, length)
         even_BT = surrogate.token_weights(batch.mask_BT, "token")
         sums: dict[str, torch.Tensor] = {}
         for rows, share in self.rank.portions_here(self.forward.portions(batch)):
@@ -305,8 +312,8 @@ def policy_loss(
     even_BT: in the critic's and in the share, every token alike. Returns the loss, a scalar, and
     its terms and the share of clipped tokens, detached.
     """
-    logprob_BT = torch.where(batch.mask_BT, tokens.logprob_BT, batch.old_BT)
-    sampled = TokenBatch(logprob_BT, batch.old_BT, batch.advantage_BT, batch.mask_BT)
+    logprob_BT = torch.where(batch.learned_BT, tokens.logprob_BT, batch.old_BT)
+    sampled = TokenBatch(logprob_BT, batch.old_BT, batch.advantage_BT, batch.learned_BT)
     terms_BT = {"policy_loss": settings.policy_loss.tokens(sampled)}
     if settings.kl and settings.kl_in == "loss":
         divergence_BT = kl_estimators.k3(logprob_BT, batch.reference_BT)

@@ -33,6 +33,8 @@ class RolloutBatch:
     mask_BT: true on a move's tokens.
     sampled_BT: log-probabilities that the sampler gave, in nats, before top-k and
         top-p cut, or with likelihood: model after.
+    learned_BT: true on the tokens that the policy learns from: not on the end of thoughts that
+        reached their limit, and on thoughts only where they are learned.
     old_BT: the policy's own, before the update.
     reference_BT: those of the policy that training started from.
     value_BT: the critic's values, before each token.
@@ -46,11 +48,16 @@ class RolloutBatch:
     roles: list[str]
     mask_BT: torch.Tensor
     sampled_BT: torch.Tensor
+    learned_BT: torch.Tensor = field(default_factory=_empty)
     old_BT: torch.Tensor = field(default_factory=_empty)
     reference_BT: torch.Tensor = field(default_factory=_empty)
     value_BT: torch.Tensor = field(default_factory=_empty)
     advantage_BT: torch.Tensor = field(default_factory=_empty)
     return_BT: torch.Tensor = field(default_factory=_empty)
+
+    def __post_init__(self) -> None:
+        if not len(self.learned_BT):
+            self.learned_BT = self.mask_BT
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -123,9 +130,10 @@ def rollout_batch(
     device: torch.device,
     *,
     uncut: bool = True,
+    thoughts: bool = True,
 ) -> RolloutBatch:
     """The batch of these episodes' turns; with `uncut` by what was likely before the sampler's
-    cuts. Raises NoSignal without any, ConfigError for NaN."""
+    cuts. `thoughts`: learn from them, too. Raises NoSignal without any, ConfigError for NaN."""
     if not episodes:
         raise NoSignal("there is no episode to learn from")
     for episode in episodes:
@@ -152,7 +160,20 @@ def rollout_batch(
         roles=[episode.role for episode in episodes],
         mask_BT=pad([[1.0] * len(answer) for answer in answers]).bool(),
         sampled_BT=pad([(uncut and turn.move.uncut) or turn.move.logprobs for turn in turns]),
+        learned_BT=pad([_learned(turn, encoding, thoughts) for turn in turns]).bool(),
     )
+
+
+def _learned(turn: Turn, encoding: Encoding, thoughts: bool) -> list[float]:
+    """1 for each of a move's tokens that the policy learns from, 0 for others."""
+    ids = turn.move.token_ids
+    learned = [1.0] * len(ids)
+    start, end = turn.move.forced or (0, 0)
+    learned[start:end] = [0.0] * (end - start)
+    if not thoughts:
+        before = encoding.thought_tokens(ids)
+        learned[:before] = [0.0] * before
+    return learned
 
 
 # -- the engine that sampled

@@ -11,6 +11,7 @@ turn.
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +19,11 @@ from typing import Any
 
 import jinja2
 
+from equipoise.answer import parse_answer
 from equipoise.errors import DataError, ModelError, first_line
+from equipoise.models.thought_marks import THOUGHT_FIELDS, template_marks
 from equipoise.system.interrupts import time_limit
-from equipoise.types import Message
+from equipoise.types import Marks, Message
 
 PLAIN = (
     "{% for message in messages %}"
@@ -41,6 +44,8 @@ TEMPLATE_ERRORS = (
     RecursionError,
     TimeoutError,
 )
+CHANNEL = "<|channel|>"
+CHANNEL_TOKENS = (CHANNEL, "<|start|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>")
 # Stands for a message's text while the template is tested.
 _PROBE = "Xyzzy"
 
@@ -127,7 +132,25 @@ class Encoding:
         return [*self.text_ids(text), *(self._end_ids if ended else ())]
 
     def text_ids(self, text: str) -> list[int]:
-        """The tokens of an answer that is not over."""
+        """The tokens of an answer that is not over; the marks of its thoughts are control tokens
+        where they are sampled as such.
+        """
+        if self.marks is None or not self._mark_ids:
+            return self._plain_ids(text)
+        marks = (re.escape(self.marks.opening), re.escape(self.marks.closing))
+        ids: list[int] = []
+        for part in re.split(f"({'|'.join(marks)})", text):
+            if part in (self.marks.opening, self.marks.closing):
+                ids += self.mark_ids(part)
+            elif part:
+                ids += self._plain_ids(part)
+        return ids
+
+    def mark_ids(self, mark: str) -> list[int]:
+        """The tokens of a mark of thoughts, control tokens included."""
+        return self.tokenizer.encode(mark, add_special_tokens=False)
+
+    def _plain_ids(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
 
     def join(
@@ -167,13 +190,72 @@ class Encoding:
         tokenizer.save_pretrained(str(folder))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of an answer's tokens, without its end and without control tokens."""
+        """The text of an answer's tokens, without its end and without control tokens other than
+        the marks of its thoughts.
+        """
         end = len(ids)
         while end and ids[end - 1] in self.stop_ids:
             end -= 1
+        shown = list(ids[:end])
+        if self._mark_ids:
+            shown = [i for i in shown if i in self._mark_ids or i not in self._control_ids]
         return self.tokenizer.decode(
-            list(ids[:end]), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            shown, skip_special_tokens=not self._mark_ids, clean_up_tokenization_spaces=False
         )
+
+    @cached_property
+    def marks(self) -> Marks | None:
+        """The marks of the model's thoughts, by its template; None where it has none."""
+
+        def render(chat: Sequence[Mapping[str, Any]], opening: bool) -> str:
+            with time_limit():
+                return self.tokenizer.apply_chat_template(
+                    list(chat),
+                    chat_template=self.template,
+                    tokenize=False,
+                    add_generation_prompt=opening,
+                    **self.options,
+                )
+
+        return template_marks(self.template, render, TEMPLATE_ERRORS)
+
+    def reads(self, variables: Sequence[str]) -> bool:
+        """True if the template reads one of these variables."""
+        return any(re.search(rf"\b{name}\b", self.template) for name in variables)
+
+    @cached_property
+    def _control_ids(self) -> frozenset[int]:
+        added = self.tokenizer.added_tokens_decoder.items()
+        special = {i for i, token in added if token.special}
+        return frozenset(special | set(self.tokenizer.all_special_ids))
+
+    @cached_property
+    def _mark_ids(self) -> frozenset[int]:
+        """The control tokens that the marks of thoughts are made of, with those of channels."""
+        if self.marks is None:
+            return frozenset()
+        marks = self.marks.opening + self.marks.closing
+        ids = set(self.tokenizer.encode(marks, add_special_tokens=False)) & self._control_ids
+        if ids and CHANNEL in marks:
+            vocabulary = self.tokenizer.get_vocab()
+            ids |= {vocabulary[token] for token in CHANNEL_TOKENS if token in vocabulary}
+        return frozenset(ids)
+
+    def thought_tokens(self, ids: Sequence[int]) -> int:
+        """The number of an answer's first tokens that are thoughts and their marks."""
+        text = self.decode(ids)
+        answer = parse_answer(text, self.marks)
+        if not answer.thoughts or answer.unfinished or not text.endswith(answer.text):
+            return len(ids) if answer.unfinished else 0
+        start = len(text) - len(answer.text)
+        low, high = 0, len(ids)
+        while low < high:
+            middle = (low + high) // 2
+            if len(self.decode(ids[:middle])) < start:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     @cached_property
     def control_tokens(self) -> tuple[str, ...]:
@@ -208,7 +290,7 @@ class Encoding:
         given: dict[str, Any] = {}
         if not messages:
             raise DataError("a prompt without messages cannot be answered")
-        chat = self._fitting([_fields(message) for message in messages])
+        chat = self._fitting([self._parted(_fields(message)) for message in messages])
         if tools:
             given["tools"] = json.loads(tools)
         try:
@@ -231,6 +313,19 @@ class Encoding:
                 f"{roles}: {first_line(error)}"
             ) from error
         return list(ids)
+
+    def _parted(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """An earlier answer with its thoughts apart, for the template to write or to drop."""
+        if fields["role"] != "assistant" or self.marks is None:
+            return fields
+        if self.marks.closing.strip() not in fields["content"]:
+            return fields
+        marks = Marks(self.marks.opening, self.marks.closing)
+        answer = parse_answer(fields["content"], marks)
+        if not answer.thoughts or answer.unfinished:
+            return fields
+        thoughts = "\n\n".join(answer.thoughts)
+        return fields | {"content": answer.text} | dict.fromkeys(THOUGHT_FIELDS, thoughts)
 
     def _render(self, *messages: tuple[str, str]) -> str:
         chat = [{"role": role, "content": content} for role, content in messages]

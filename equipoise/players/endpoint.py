@@ -15,7 +15,8 @@ from zlib import crc32
 from equipoise.errors import BudgetSpent, EquipoiseError, ModelError, UserError
 from equipoise.models.progress import report_progress
 from equipoise.models.resources import MemoryReplies, Replies, Resources, Spending
-from equipoise.players.endpoint_settings import EndpointSettings
+from equipoise.models.thought_marks import SWITCHES
+from equipoise.players.endpoint_settings import TEMPLATE_VARIABLES, EndpointSettings
 from equipoise.players.requests import Connection, Failure, configuration_fault
 from equipoise.players.server_reply import (
     UNSTATED,
@@ -221,6 +222,9 @@ class EndpointActor:
         }
         body = {field: value for field, value in body.items() if value is not None}
         body |= player.extra_body
+        if player.enable_thinking is not None:
+            variables = dict.fromkeys(SWITCHES, player.enable_thinking)
+            body[TEMPLATE_VARIABLES] = variables | body.get(TEMPLATE_VARIABLES, {})
         # The schema's format is left out: a reply stays kept when the server learns a stricter
         # format.
         identity = json.dumps(
@@ -397,6 +401,8 @@ def _counts(usage: Usage, charge: Spending) -> dict[str, Any]:
 
 def _as_kept(reply: ServerReply, charge: Spending) -> dict[str, Any]:
     kept = {"text": reply.text, "finish": reply.finish, "logprobs": reply.logprobs}
+    if reply.thoughts:
+        kept["thoughts"] = reply.thoughts
     return kept | _counts(reply.usage, charge)
 
 
@@ -404,8 +410,13 @@ def _move(reply: dict[str, Any]) -> Move:
     if reply["finish"] == WITHHELD:
         return _failed_move(reply, "the server's content filter withheld the answer")
     finish = "length" if reply["finish"] == "length" else "stop"
-    logprobs = tuple(reply["logprobs"])
-    return Move(reply["text"], finish, logprobs=logprobs, **_usage(reply))
+    return Move(
+        reply["text"],
+        finish,
+        logprobs=tuple(reply["logprobs"]),
+        thoughts=reply.get("thoughts", ""),
+        **_usage(reply),
+    )
 
 
 def _failed_move(reply: dict[str, Any], error: str) -> Move:

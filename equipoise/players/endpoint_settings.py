@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
+from equipoise.models.thought_marks import SWITCHES
 from equipoise.players.base import Player
 from equipoise.system.addresses import KeyVariable, check_address, key_of, of_the_machine
 from equipoise.system.effects import NOTHING, Text, Url
@@ -24,6 +25,8 @@ SETTING_OF_FIELD = {
     "response_format": "structured",
     "logprobs": "logprobs",
 }
+TEMPLATE_VARIABLES = "chat_template_kwargs"
+"""The field of a request with variables for the server's chat template."""
 # Fields that the player fills itself: it needs one whole answer to the view it was given.
 RESERVED_FIELDS = ("messages", "n", "stream", "stream_options")
 
@@ -87,6 +90,11 @@ class EndpointSettings(Player):
     max_new_tokens: int = Field(
         256, ge=1, description="most tokens of an answer with its reasoning"
     )
+    enable_thinking: bool | None = Field(
+        None,
+        description="let the model think before it answers, by its chat template's switch, which "
+        "vLLM and SGLang pass on (chat_template_kwargs); null: nothing is sent",
+    )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="the server's name of max_new_tokens"
     )
@@ -96,7 +104,7 @@ class EndpointSettings(Player):
     )
     logprobs: bool = Field(False, description="ask for log-probabilities of the answer's tokens")
     extra_body: Annotated[dict[str, Any], NOTHING] = Field(
-        default_factory=dict, description="more fields of the request: top_k, chat_template_kwargs"
+        default_factory=dict, description="more fields of the request: top_k, reasoning_effort"
     )
     structured: Literal["auto", "json_schema", "json_object", "none"] = Field(
         "auto", description="form of a JSON schema; auto: the strictest that the server takes"
@@ -156,11 +164,22 @@ class EndpointSettings(Player):
             if field in SETTING_OF_FIELD:
                 setting = SETTING_OF_FIELD[field]
                 raise ValueError(f"'{field}' has a setting of its own: {setting}")
+        if not isinstance(body.get(TEMPLATE_VARIABLES, {}), Mapping):
+            raise ValueError(f"'{TEMPLATE_VARIABLES}' must be a mapping of variables")
         json.dumps(body, allow_nan=False)  # raises ValueError
         return body
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
+        given = self.extra_body.get(TEMPLATE_VARIABLES, {})
+        for switch in SWITCHES:
+            if self.enable_thinking is not None and given.get(switch, self.enable_thinking) != (
+                self.enable_thinking
+            ):
+                raise ValueError(
+                    f"enable_thinking is {self.enable_thinking}, but extra_body says {switch}: "
+                    f"{given[switch]}; leave one of them out"
+                )
         if self.learns:
             raise ValueError(
                 "an endpoint cannot learn, for its weights are not here; let a 'local' player learn"

@@ -58,7 +58,7 @@ class Local(LocalSettings):
 
     def shared_encoding(self, resources: Resources) -> Encoding:
         """The encoding of players with this tokenizer, template and length. Raises ModelError."""
-        options = repr(sorted(self.template_options.items()))
+        options = repr(sorted(self.chat_options.items()))
         return resources.get(
             ("encoding", resolve(self.model), self.max_length, self.template, options),
             self.encoding,

@@ -15,6 +15,7 @@ from equipoise.errors import DataError, ModelError
 from equipoise.models.shared_base import short_products
 from equipoise.players.base import WordProbabilities
 from equipoise.players.local_settings import LocalSettings
+from equipoise.players.thinking import BegunAnswer, begun_answers
 from equipoise.sampling.engines.base import EngineRow, SampledAnswer
 from equipoise.sampling.engines.remote_engine import ProbedEngine
 from equipoise.types import Message, Move, View
@@ -75,9 +76,47 @@ class LocalActor:
         if rows:
             with self._model() as model:
                 answers = sample(model, rows, own_seeds, self.limits(rows), **self.sampling)
+                begun = self._begun(rows, answers, own_seeds)
+                rest: list[SampledAnswer] = []
+                if begun:
+                    rest = sample(
+                        model,
+                        [each.ids for each in begun],
+                        [each.seed for each in begun],
+                        [each.limit for each in begun],
+                        **self.sampling,
+                    )
+            if begun:
+                answers = self._joined(answers, begun, rest)
             for n, prompt, answer in zip(prompts, rows, answers, strict=True):
                 moves[n] = self.move(prompt, answer)
         return [moves[n] for n in range(len(views))]
+
+    def _begun(
+        self, prompts: Sequence[list[int]], answers: Sequence[SampledAnswer], dice: Sequence[int]
+    ) -> list[BegunAnswer]:
+        """The moves whose thoughts reached their limit; none without such a limit."""
+        if self.player.thinking_tokens is None:
+            return []
+        most = self.player.max_new_tokens
+        return begun_answers(self._encoding, prompts, answers, dice, most)
+
+    def _joined(
+        self,
+        answers: Sequence[SampledAnswer],
+        begun: Sequence[BegunAnswer],
+        rest: Sequence[SampledAnswer],
+    ) -> list[SampledAnswer]:
+        """The answers, those that were begun with what followed."""
+        whole = list(answers)
+        closed = [each for each in begun if each.closing]
+        prompts = [[*each.prompt, *each.answer.token_ids] for each in closed]
+        marks = [each.closing for each in closed]
+        logprobs = iter(self.retrace(prompts, marks) if closed else [])
+        for each, following in zip(begun, rest, strict=True):
+            of_mark = next(logprobs) if each.closing else []
+            whole[each.row] = each.joined(following, of_mark)
+        return whole
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -117,9 +156,12 @@ class LocalActor:
         return prompts, moves
 
     def limits(self, prompts: Sequence[list[int]]) -> list[int]:
-        """The most tokens of the answer to each prompt."""
+        """The most tokens of the answer to each prompt; of its thoughts, where they have a limit
+        of their own.
+        """
         longest = self._encoding.max_length
-        return [min(self.player.max_new_tokens, longest - len(ids)) for ids in prompts]
+        most = self.player.thinking_tokens or self.player.max_new_tokens
+        return [min(most, longest - len(ids)) for ids in prompts]
 
     def move(self, prompt: list[int], answer: SampledAnswer) -> Move:
         """The move of an answer to these token ids."""
@@ -132,6 +174,8 @@ class LocalActor:
             tuple(answer.logprobs),
             len(prompt),
             uncut=tuple(answer.uncut) if self._settings.cuts else (),
+            marks=self._encoding.marks,
+            forced=answer.forced,
         )
 
     # -- scores
@@ -349,6 +393,12 @@ class EngineActor(LocalActor):
 
         def wait() -> list[Move]:
             answers = self._engine.engine.wait(pending)
+            prompts_here = [row.prompt for row in rows.values()]
+            begun = self._begun(prompts_here, answers, [row.seed for row in rows.values()])
+            if begun:
+                further = [EngineRow(each.ids, each.seed, each.limit, None) for each in begun]
+                asked = self._engine.submit(further, self._settings, self.retrace)
+                answers = self._joined(answers, begun, self._engine.engine.wait(asked))
             for (n, row), answer in zip(rows.items(), answers, strict=True):
                 moves[n] = self.move(row.prompt, answer)
             return [moves[n] for n in range(len(views))]

@@ -15,6 +15,7 @@ from equipoise.models.device import DeviceName, choose_device
 from equipoise.models.loading import Dtype, Loading, check_files, describe, load_encoding
 from equipoise.models.progress import quiet
 from equipoise.models.quantization import Quantization, missing_package
+from equipoise.models.thought_marks import SWITCHES
 from equipoise.players.base import Player, Precision
 from equipoise.sampling.engines.base import Sampler
 from equipoise.sampling.engines.remote_engine import sampler_faults
@@ -72,7 +73,19 @@ class LocalSettings(Player):
     )
     template_options: Annotated[dict[str, Any], NOTHING] = Field(
         default_factory=dict,
-        description="for the chat template, such as enable_thinking: false for Qwen3",
+        description="further variables of the chat template, such as reasoning_effort: low",
+    )
+    enable_thinking: bool | None = Field(
+        None,
+        description="let the model think before it answers, by its chat template's switch; null: "
+        "as the template has it",
+    )
+    thinking_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="most tokens of its thoughts, beside max_new_tokens for the answer: longer "
+        "thoughts are closed by the template's mark, which is not learned; null: both share "
+        "max_new_tokens",
     )
     temperature: float = Field(1.0, ge=0, description="of sampling; 0 takes the most likely token")
     top_p: float = Field(
@@ -143,6 +156,19 @@ class LocalSettings(Player):
         return self
 
     @model_validator(mode="after")
+    def _thinks_or_not(self) -> Self:
+        if self.thinking_tokens is not None and self.enable_thinking is False:
+            raise ValueError("thinking_tokens: enable_thinking is false, so there are no thoughts")
+        for switch in SWITCHES:
+            given = self.template_options.get(switch)
+            if self.enable_thinking is not None and given not in (None, self.enable_thinking):
+                raise ValueError(
+                    f"enable_thinking is {self.enable_thinking}, but template_options says "
+                    f"{switch}: {given}; leave one of them out"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _sampler_has_the_weights(self) -> Self:
         if not self.sampler.is_remote:
             return self
@@ -175,6 +201,18 @@ class LocalSettings(Player):
         return self
 
     @property
+    def chat_options(self) -> dict[str, Any]:
+        """The variables of the chat template."""
+        if self.enable_thinking is None:
+            return self.template_options
+        return dict.fromkeys(SWITCHES, self.enable_thinking) | self.template_options
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that a move may sample, thoughts and answer."""
+        return self.max_new_tokens + (self.thinking_tokens or 0)
+
+    @property
     def penalties(self) -> tuple[float, float, float]:
         """The penalties of repetition, presence and frequency."""
         return self.repetition_penalty, self.presence_penalty, self.frequency_penalty
@@ -198,7 +236,7 @@ class LocalSettings(Player):
         try:
             if self.device not in ("auto", "cpu"):  # asking takes torch
                 choose_device(self.device)
-            self.encoding()
+            yield from self._thinking_faults(self.encoding())
             check_files(self.model)
             _ = self.start
             if missing := missing_package(self.quantization):
@@ -212,6 +250,19 @@ class LocalSettings(Player):
         except UserError as error:
             yield str(error)
         yield from sampler_faults(self.sampler)
+
+    def _thinking_faults(self, encoding: Encoding) -> Iterator[str]:
+        """Settings of thoughts that the chat template does not know."""
+        if self.enable_thinking is not None and not encoding.reads(SWITCHES):
+            yield (
+                f"enable_thinking: the chat template of '{self.model}' has no switch for thoughts "
+                f"({' or '.join(SWITCHES)}); leave it out, or name another template"
+            )
+        if self.thinking_tokens is not None and encoding.marks is None:
+            yield (
+                f"thinking_tokens: the chat template of '{self.model}' has no marks of thoughts, "
+                "so none can be closed; set max_new_tokens for both"
+            )
 
     def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
         """A message where some leave no room for an answer; the longest texts are looked at."""
@@ -232,7 +283,7 @@ class LocalSettings(Player):
 
     def encoding(self) -> Encoding:
         """The encoding of chats, the same for all its generations. Raises ModelError."""
-        return load_encoding(self.model, self.max_length, self.template, self.template_options)
+        return load_encoding(self.model, self.max_length, self.template, self.chat_options)
 
     def carrying(self, precision: Precision | None) -> Self:
         """The player in its learner's precision, unless `dtype` is set.

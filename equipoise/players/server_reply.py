@@ -15,6 +15,10 @@ LARGEST_COUNT = 10_000_000  # tokens; no call takes more, whatever a server says
 COMPLETE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}
 CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
 WITHHELD = "content_filter"
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""The fields of a message in which servers give thoughts."""
+KINDS = ("thinking", "reasoning")
+"""The types of parts that hold thoughts."""
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 LOWEST = -1e9  # nats; a token of less is none that was sampled
 ROUNDING = 1e-3  # nats above 0 that a log-probability may lie, as floats are rounded
@@ -38,12 +42,16 @@ UNSTATED = Usage()
 
 @dataclass(frozen=True, slots=True)
 class ServerReply:
-    """A completion as the server gave it. `finish`: stop, length or content_filter."""
+    """A completion as the server gave it.
+
+    finish: stop, length or content_filter. thoughts: those that it gave apart from the text.
+    """
 
     text: str
     finish: str
     usage: Usage = UNSTATED
     logprobs: tuple[float, ...] = ()
+    thoughts: str = ""
 
 
 class UnusableReplyError(ValueError):
@@ -81,10 +89,11 @@ def read_reply(reply: Any, *, logprobs: bool = False) -> ServerReply:
         raise UnusableReplyError(f"the server ended the answer by '{end}'", usage)
     try:
         text = read_text(message)
+        thoughts = read_thoughts(message)
         given = read_logprobs(choice.get("logprobs")) if logprobs else ()
     except ValueError as error:
         raise UnusableReplyError(str(error), usage) from None
-    return ServerReply(text, finish, usage, given)
+    return ServerReply(text, finish, usage, given, thoughts)
 
 
 def read_finish(reason: Any) -> str | None:
@@ -117,6 +126,28 @@ def read_text(message: Mapping[str, Any]) -> str:
     if not isinstance(content, str):
         raise ValueError("the message's content is no text")
     return without_surrogates(content)
+
+
+def read_thoughts(message: Mapping[str, Any]) -> str:
+    """A message's thoughts where the server gives them apart, by any of their names; "" for none.
+
+    They are a text, or a list of parts with texts, and may be parts of the content.
+    """
+    for name in THOUGHTS:
+        if thoughts := _texts(message.get(name)):
+            return without_surrogates(thoughts)
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    thinking = [part for part in parts if isinstance(part, Mapping) and part.get("type") in KINDS]
+    texts = [_texts(part.get(str(part["type"])) or part.get("text")) for part in thinking]
+    return without_surrogates("\n\n".join(filter(None, texts)))
+
+
+def _texts(value: Any) -> str:
+    if isinstance(value, list):
+        texts = [part.get("text") for part in value if isinstance(part, Mapping)]
+        return "".join(text for text in texts if isinstance(text, str))
+    return value if isinstance(value, str) else ""
 
 
 def read_usage(usage: Any) -> Usage:

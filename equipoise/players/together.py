@@ -46,6 +46,8 @@ def batch_key(actor: Actor) -> Hashable:
         return None
     if not isinstance(actor.adapted, AdaptedModel):
         return None
+    if actor.player.thinking_tokens is not None:  # its answers grow in two steps
+        return None
     return id(actor.adapted.base), actor.batch_key
 
 

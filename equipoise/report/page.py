@@ -55,6 +55,7 @@ from equipoise.ledger.benchmark_results import against_start
 from equipoise.ledger.ledger import MEETING, FinishedStage
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.people.vote_results import people_sections
+from equipoise.players.local import Local
 from equipoise.report.best_responses import best_response, best_responses
 from equipoise.report.history import SAMPLE, history, measures_type, records
 from equipoise.report.match_cards import CARDS, match_cards, match_up_table, tokens
@@ -164,9 +165,10 @@ def _endless_thoughts(run: RunDirectory) -> Iterator[str]:
             player = run.config.players.get(name)
             most = getattr(player, "max_new_tokens", None)
             setting = f"max_new_tokens = {most}" if most else "max_new_tokens"
+            limit = ", or limit them by thinking_tokens" if isinstance(player, Local) else ""
             yield (
                 f"{share:.1%} of {count['moves']:,} answers of '{name}' thought to the end of "
-                f"their tokens and are unjudged: raise {setting}, or set thinking_tokens"
+                f"their tokens and are unjudged: raise {setting}{limit}"
             )
 
 

@@ -156,7 +156,7 @@ def _model(population: Population, player: PlayerId) -> Iterator[HarnessModel]:
             products="bfloat16" if settings.precision == "bf16" else None,
             device=str(device),
             attention=settings.attention,
-            template_options=settings.template_options,
+            template_options=settings.chat_options,
         )
 
 

@@ -31,13 +31,14 @@ class SampledAnswer:
 
     A log-probability is in nats, after temperature and cuts, renormalised; at temperature 0 under
     softmax(logits). `uncut` are those before the cuts. Either may be empty where an engine gives
-    none.
+    none. `forced` are (start, end) of tokens that a limit on thoughts put there.
     """
 
     token_ids: list[int]
     logprobs: list[float]
     uncut: list[float]
     ended: bool
+    forced: tuple[int, int] | None = None
 
 
 class Sampler(Component):
