@@ -12,10 +12,11 @@ Start reading at `equipoise.runs.loop`. Importing this package loads no torch.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+# Nothing is imported here: only after this file can the command answer Ctrl-C.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from equipoise_neighbours.import_matches import import_matches
 
     from equipoise.api.functions import evaluate, open_run, plan, recipes, run
@@ -34,6 +35,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a name of `__all__` when it is first used."""
+    from importlib import import_module
+
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name == "trl":

@@ -23,9 +23,17 @@ from traceback import format_exception
 
 
 class EquipoiseError(Exception):
-    """A failure that Equipoise understands."""
+    """A failure that Equipoise understands.
+
+    What its message quotes of a server, a file or a model is shown as by `clean` and has no mark of
+    direction, so that no terminal or log obeys it.
+    """
 
     exit_code = 1
+
+    def __init__(self, *parts: object) -> None:
+        shown = [clean_message(part) if isinstance(part, str) else part for part in parts]
+        super().__init__(*shown)
 
 
 class DiskFull(EquipoiseError):  # noqa: N818
@@ -87,7 +95,8 @@ def pack_error(error: BaseException) -> tuple[str, str]:
     """
     kinds = [kind for kind in type(error).__mro__ if kind.__module__ == __name__]
     for place, kind in enumerate(kinds):
-        if not any("__init__" in vars(base) for base in kinds[place:]):
+        own = [base for base in kinds[place:] if base is not EquipoiseError]
+        if not any("__init__" in vars(base) for base in own):
             return kind.__name__, str(error)
     return "", "".join(format_exception(error)).rstrip()
 
@@ -112,6 +121,16 @@ def clean(text: str) -> str:
     letters and lone surrogates become �.
     """
     return text.replace("\r\n", "\n").translate(_UNSEEN)
+
+
+_MARKS = dict.fromkeys([0x061C, 0x200E, 0x200F])  # of direction, which some scripts need
+
+
+def clean_message(text: str) -> str:
+    """A message that quotes a text from outside, as `clean` shows it and without marks of
+    direction.
+    """
+    return clean(text).translate(_MARKS)
 
 
 def shorten(text: str, limit: int = 200) -> str:

@@ -58,6 +58,21 @@ def test_no_character_reaches_a_terminal_that_it_obeys():
     assert errors.clean("a\r\nb\rc") == "a\nb␍c" and errors.clean("\x7f") == "␡"
 
 
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if issubclass(k, errors.EquipoiseError)])
+def test_what_an_error_quotes_is_obeyed_by_no_terminal(kind):
+    """Python callers print it as it is, or write it into their logs."""
+    hostile = "a \x1b[2J\x1b]0;title\x07 b\r\x9b31m \u202egrade\u2066 \u200f\u200e\u061c c\nd\te"
+    more = ("judge", "calls") if kind is BudgetSpent else ()
+    error = kind(hostile, *more)
+    assert str(error) == "a ␛[2J␛]0;title␇ b␍�31m �grade�  c\nd\te"
+    assert "\x1b" not in repr(error)
+    again = errors.unpack_error(*errors.pack_error(error))
+    assert str(again) == str(error)
+
+
 def test_long_texts_are_cut_to_their_limit():
     assert errors.shorten("a" * 200) == "a" * 200
     assert errors.shorten("a" * 201) == "a" * 199 + "…"

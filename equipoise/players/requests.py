@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeVar
 
+from equipoise.errors import clean_message
 from equipoise.players.endpoint_settings import SETTING_OF_FIELD, EndpointSettings
 from equipoise.players.server_reply import (
     UNSTATED,
@@ -158,7 +159,7 @@ class Connection:
         if self._key is None or len(self._key) < SHORTEST_SECRET:
             return reply
         # The text goes to files; no answer has such a key by chance.
-        return replace(reply, text=reply.text.replace(self._key, "[key]"))
+        return replace(reply, text=without_key(reply.text, self._key))
 
     async def models(self, place: int = 0) -> list[str] | Failure:
         """The names of the models that the pool's server at `place` lists; one request."""
@@ -212,11 +213,24 @@ class Connection:
     def _clean(self, message: str) -> str:
         """`message` on one line, short, and without the key, should the server have repeated it."""
         if self._key:
-            message = message.replace(self._key, "[key]")
-        message = " ".join(without_surrogates(message).split())
+            message = without_key(message, self._key)
+        message = clean_message(" ".join(without_surrogates(message).split()))
         if len(message) <= LONGEST_MESSAGE:
             return message
         return f"{message[:LONGEST_MESSAGE]}…"
+
+
+def without_key(text: str, key: str) -> str:
+    """`text` with "[key]" for the key, forwards or backwards, in any case, and with up to six
+    signs or blanks between two of its characters, where it is long enough to be no word.
+    """
+    text = text.replace(key, "[key]")
+    letters = [re.escape(letter) for letter in key if letter.isalnum()]
+    if len(letters) < SHORTEST_SECRET:
+        return text
+    between = r"[\W_]{0,6}"
+    forms = between.join(letters), between.join(reversed(letters))
+    return re.sub("|".join(forms), "[key]", text, flags=re.IGNORECASE)
 
 
 def pause_after(attempts: int) -> float:

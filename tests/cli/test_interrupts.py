@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -104,3 +106,48 @@ def test_a_process_that_ignores_ctrl_c_goes_on_doing_so(tmp_path):
         assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+AT_IMPORT = """
+import os, signal, sys
+
+class Interrupting:
+    '''Sends Ctrl-C to this process at the n-th import since the command's first statement.'''
+    count, last = None, int(sys.argv[1])
+    def find_spec(self, name, path=None, target=None):
+        if name == "equipoise.__main__":
+            self.count = 0
+        elif self.count is not None:
+            self.count += 1
+            if self.count == self.last:
+                os.kill(os.getpid(), signal.SIGINT)
+        return None
+
+for name in [*sys.modules]:  # what a start of Python has not loaded
+    if name.partition(".")[0] in ("typing", "enum", "signal", "collections", "contextlib", "re"):
+        if name not in ("signal", "_signal"):
+            del sys.modules[name]
+del sys.modules["signal"]
+import _signal
+signal = _signal
+sys.argv[0] = "equipoise"
+sys.meta_path.insert(0, Interrupting())
+from equipoise.__main__ import main
+sys.argv[1:] = ["recipes"]
+main()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n", [1, 2, 5, 20, 60])
+def test_at_an_import_of_the_start(n, tmp_path):
+    """Before the modules that handle signals are themselves imported, too."""
+    done = subprocess.run(
+        [sys.executable, "-c", AT_IMPORT, str(n)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr and "stopped" in done.stderr

@@ -285,6 +285,40 @@ def test_an_answer_that_repeats_the_key_is_kept_without_it(openai_server, opened
     assert move.text == "it is [key]!"
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda key: key[::-1],
+        lambda key: key.upper(),
+        lambda key: f"{key[:9]}\n{key[9:]}",
+        lambda key: "\u200b".join(key),
+        lambda key: " ".join(key),
+        lambda key: "-".join(reversed(key)),
+        lambda key: f"{key[:9]}' + '{key[9:]}",
+    ],
+)
+def test_nor_is_a_key_kept_in_pieces_or_backwards(openai_server, opened, monkeypatch, form):
+    key = "s3cret-key-of-many-letters"
+    monkeypatch.setenv("EQUIPOISE_TEST_KEY", key)
+    openai_server.answer = lambda body: f"it is {form(key)}!"
+    (move,) = opened(api_key_env="EQUIPOISE_TEST_KEY").act(views("a"), [1])
+    assert move.text == "it is [key]!"
+    openai_server.answer = lambda body: Fail(400, f"{form(key)} is odd")
+    (move,) = opened(api_key_env="EQUIPOISE_TEST_KEY").act(views("a"), [1])
+    assert move.error == "tiny: HTTP 400: [key] is odd"
+
+
+def test_a_servers_refusal_is_shown_to_python_without_what_a_terminal_obeys(openai_server, opened):
+    words = "bad \x1b[31mkey\x1b[0m \u202eyek\u202c \u200f\x07"
+    openai_server.answer = lambda body: Fail(401, words)
+    with pytest.raises(ModelError) as refused:
+        opened().act(views("a"), [1])
+    assert "HTTP 401: bad ␛[31mkey␛[0m �yek� ␇" in str(refused.value)
+    openai_server.answer = lambda body: Fail(400, words)
+    (move,) = opened().act(views("a"), [1])
+    assert move.error == "tiny: HTTP 400: bad ␛[31mkey␛[0m �yek� ␇"
+
+
 @pytest.mark.parametrize("key", ["schlüssel", "two\nlines", "a\x00b"])
 def test_what_can_be_no_key_is_refused_and_not_repeated(opened, monkeypatch, key):
     monkeypatch.setattr("os.environ", {"EQUIPOISE_TEST_KEY": key})
