@@ -132,6 +132,16 @@ def assert_it_plays(wheel: Path, folder: Path) -> None:
     assert (play / "run" / "report.html").is_file()
 
 
+def test_actions_are_fixed_by_commit_and_what_is_packaged_says_where_it_comes_from():
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        used = re.findall(r"uses: *(\S+)", workflow.read_text())
+        assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each) for each in used), used
+    punkt = ROOT / "equipoise" / "payoffs" / "nltk_data"
+    listed = (punkt / "tokenizers" / "punkt_tab" / "english" / "abbrev_types.txt").read_text()
+    origin = (punkt / "ORIGIN.md").read_text()
+    assert f"{len(listed.split())} common English abbreviations" in origin and "(MIT)" in origin
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     options = ("--fail-on-warning", "--keep-going", "--quiet", "-c", "docs")

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from io import TextIOWrapper
-from traceback import format_exception
+from traceback import extract_tb, format_exception
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from equipoise import __version__
-from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, shorten
+from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, first_line, shorten
 from equipoise.models.progress import ignore_known_warnings, no_foreign_bars
 from equipoise.system.command_options import machine_options, say
 from equipoise.system.packaged_recipes import recipe_descriptions
@@ -227,13 +227,40 @@ def main() -> None:
         if end.code == Stopped.exit_code:  # what typer makes of Ctrl-C, without a word
             _fail("stopped", Stopped.exit_code)
         raise
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        _fail(
+            f"not enough memory ({first_line(error)}); close other programs, raise the limit "
+            "(ulimit -v), or take a smaller model or batch: `equipoise plan` says what a recipe "
+            "needs",
+            EquipoiseError.exit_code,
+        )
     except OSError as error:
-        place = shorten(str(error.filename or "disk"))
+        place = shorten(str(error.filename or _unnamed_place(error)))
         if error.errno in DISK_FULL:
             _fail(f"{place}: cannot write ({error.strerror}); free some space", DiskFull.exit_code)
         if error.errno in DENIED and error.filename:
             _fail(f"{place}: cannot be read or written ({error.strerror})", UserError.exit_code)
         raise
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True where the system, or torch, had no memory to give, also while a library was loaded."""
+    signs = (
+        "failed to map segment",
+        "annot allocate memory",
+        "an't allocate memory",
+        "out of memory",
+    )
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def _unnamed_place(error: OSError) -> str:
+    """The place of a failed write whose error names none."""
+    functions = {frame.name for frame in extract_tb(error.__traceback__)}
+    prints = {"echo", "_write_buffer", "print", "flush"}  # of typer, click and rich
+    return "standard output" if functions & prints else "a file"
 
 
 def _extra_with(package: str | None) -> str | None:

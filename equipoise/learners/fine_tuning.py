@@ -30,7 +30,6 @@ from equipoise.learners.launch import Launch, world_size
 from equipoise.learners.process_group import learn_in_processes
 from equipoise.players.base import Player, Precision
 from equipoise.players.local import Local
-from equipoise.system.files import disk_errors
 
 if TYPE_CHECKING:
     import torch
@@ -199,7 +198,7 @@ def fine_tune(
     `settings.launch` it trains in the processes that are started for it, each of which comes here
     again with the same arguments.
 
-    Raises ConfigError for a player that is no model in this process, ModelError, DiskFull, and
+    Raises ConfigError for a player that is no model in this process, ModelError, and
     EquipoiseError when the loss is no longer a number.
     """
     if settings.launch is not None and not batch.launched:
@@ -215,7 +214,7 @@ def fine_tune(
         processes = world_size()
         order = settings.order([row.length for row in rows], batch.seed, processes)
         steps = math.ceil(len(order) / settings.step_size(processes))
-        with quiet(), disk_errors(batch.scratch):
+        with quiet():
             args = _trainer_arguments(settings, steps, batch.scratch, batch.seed, player.device)
             identity = _identity(settings, rows, objective, batch.seed)
             with args.main_process_first(local=False):
@@ -236,7 +235,7 @@ def fine_tune(
         logprobs = trainer.logprobs(probes)
         if settings.rounding == "stochastic":
             round_weights(trainer.model, seeds.child(batch.seed, "rounding"))
-        with quiet(), disk_errors(batch.output):
+        with quiet():
             batch.output.mkdir(parents=True, exist_ok=True)
             trainer.save_whole(batch.output)
             if trainer.is_world_process_zero():

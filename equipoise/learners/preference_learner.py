@@ -37,7 +37,7 @@ class Preference(FineTuning):
         """Write the next generation into `batch.output`; returns the last line of metrics.
 
         It has `steps`, `loss`, `margin`, `accuracy`, `grad_norm`, … Raises ConfigError, NoSignal,
-        ModelError, DataError, DiskFull, and EquipoiseError when the loss is no longer a number.
+        ModelError, DataError, and EquipoiseError when the loss is no longer a number.
         """
         if batch.loss is None:
             raise ConfigError("learner 'preference' needs a loss; name one, as in `loss: mnpo`")

@@ -66,7 +66,7 @@ def train_sft(
 
     `model_folder` may be a hub id; `max_length` is in tokens; `scratch` keeps checkpoints through a
     crash. Returns the last line of metrics, with the number of rows that were cut to fit
-    (`cut_rows`). Raises NoSignal, ModelError, DataError, DiskFull, EquipoiseError.
+    (`cut_rows`). Raises NoSignal, ModelError, DataError, EquipoiseError.
     """
     settings = settings or SFT.model_validate({})
     if settings.launch is not None:

@@ -194,13 +194,14 @@ def _write_weights(
     if started is not None:
         batch = started.batch
         run.show("learn", trainer.steps(len(examples)), t, learner.name)
-        facts = started.training.result(keep)
+        with disk_errors(home):
+            facts = started.training.result(keep)
     else:
         batch = _training_batch(run, list(examples), learner, t, keep)
         steps = trainer.steps(len(examples))
         run.show("learn", steps, t, learner.name)
         _release(run, trainer, learner.name)
-        with within(run.monitor, steps, steps):
+        with within(run.monitor, steps, steps), disk_errors(home):
             facts = trainer.learn(batch)
     with disk_errors(home):
         (batch.output / FACTS).write_text(json.dumps(facts))

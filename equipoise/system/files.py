@@ -40,6 +40,10 @@ def new_file(path: Path) -> Iterator[Path]:
         yield draft
         sync(draft)
         replace(draft, path)
+    except OSError as error:
+        if error.filename in (None, str(draft)):  # the place that its reader knows
+            error.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

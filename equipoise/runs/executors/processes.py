@@ -1,6 +1,8 @@
 """Worker processes on this machine: one a device."""
 
 import os
+import threading
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -11,10 +13,14 @@ from equipoise.runs.executors.worker_pool import WorkerLostError, WorkerPool
 from equipoise.system.subprocesses import (
     PIPE,
     Process,
+    StillRunning,
     child_environment,
     python_command,
     start_process,
 )
+
+LOOK = 5.0  # seconds between two looks at a worker
+STOPPED = 12  # looks in a row at a worker that a signal stopped, after which it is given up
 
 
 class Processes(Executor):
@@ -69,6 +75,7 @@ class _Process:
         if self._process is None:
             command = python_command("equipoise.runs.executors.worker")
             self._process = start_process(command, self._environ, stdin=PIPE, stdout=PIPE)
+            threading.Thread(target=end_where_stopped, args=(self._process,), daemon=True).start()
         return self._process
 
     def _end(self, process: Process[bytes]) -> str:
@@ -80,6 +87,32 @@ class _Process:
         """Kill it: what it does can be done again."""
         if self._process is not None:
             self._process.kill()
+
+
+def end_where_stopped(process: Process[bytes]) -> None:
+    """Watch a process to its end, and kill it once it was seen stopped (SIGSTOP) `STOPPED` times in
+    a row; whoever waits for it then learns that it is lost, in place of waiting for ever.
+
+    Where both were stopped together, as by Ctrl-Z, this does not look in the meantime.
+    """
+    seen = 0
+    while True:
+        try:
+            process.wait(LOOK)
+            return
+        except StillRunning:
+            seen = seen + 1 if is_stopped(process.pid) else 0
+        if seen >= STOPPED:
+            process.kill()
+
+
+def is_stopped(pid: int) -> bool:
+    """True for a process that a signal stopped, as far as this system shows it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] == "T"
 
 
 def _open(pipe: Any) -> Any:
