@@ -33,6 +33,7 @@ FIXED: Mapping[str, str] = {
     "evaluate.sets": "the generations so far were not measured on it (`equipoise evaluate RUN --on "
     "SET --players NAME@all` measures them all)",
     "evaluate": "the measurements so far would not be comparable with those to come",
+    "measures": "the generations so far were not measured by it",
     "prompts": "the prompts are dealt, and held-out ones must stay apart",
     "seed": "every choice so far came from it",
     "players": "the answers so far are of other players",

@@ -17,15 +17,17 @@ def headline_section(headlines: Iterable[Headline], lead: str = "") -> Section:
     return Section("headline", "Headline", (Tiles(tiles),), lead)
 
 
-def learning_section(groups: Sequence[Curves]) -> Section:
+def learning_section(
+    groups: Sequence[Curves], anchor: str = "learning", title: str = "Learning"
+) -> Section:
     """Everything measured at each generation, with intervals: a figure for each group of curves."""
     figures = [group_figure(group) for group in groups if group.curves]
     if not figures:
-        return Section("learning", "Learning", reason="no generation has been evaluated yet")
+        return Section(anchor, title, reason="no generation has been evaluated yet")
     lead = "Measured at each generation; generation 0 is the player as it was given."
     if any(curve.low for group in groups for curve in group.curves):
         lead += " Bands are 95 % intervals."
-    return Section("learning", "Learning", tuple(figures), lead)
+    return Section(anchor, title, tuple(figures), lead)
 
 
 def losses_section(losses: Sequence[Series], played: Sequence[tuple[str, ...]] = ()) -> Section:

@@ -148,7 +148,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run fills it in), `scores` (player -> its mean held-out score), the watched numbers `score`,
     `best_score`, `win_rate` and `exploitability`, and of the league of all `players` its `payoff`
     table [N, N], the share of its `cyclic_triples`, and its equilibrium `mixture`; where each role
-    has a league of its own, `role_mixtures`: role -> its mixture.
+    has a league of its own, `role_mixtures`: role -> its mixture. `added`: what the run's further
+    `measures` say, name of the measure -> player -> number.
     """
 
     payoff_name: ClassVar[str] = ""
@@ -170,6 +171,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mixture: dict[str, float] = {}
     role_mixtures: dict[str, dict[str, float]] = {}
     cyclic_triples: float | None = None
+    added: dict[str, dict[str, Estimate]] = {}
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Self:
@@ -178,6 +180,10 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Raises RunError for one that this version cannot read.
         """
         return read_record(cls, facts, "a measurement")
+
+    def with_added(self, added: Mapping[str, Mapping[str, Estimate]]) -> Self:
+        """The record with the numbers of further measures."""
+        return msgspec.structs.replace(self, added={name: dict(row) for name, row in added.items()})
 
     def facts(self, ages: Mapping[str, int]) -> dict[str, Any]:
         """Plain JSON values for the stage's record, with the learners' ages."""
@@ -204,11 +210,19 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             for name, value in values.items()
             if isinstance(value, Estimate) and value.mean is not None
         }
-        return self.numbers() | means
+        added = {
+            f"{name}/{player}": estimate.mean
+            for name, row in self.added.items()
+            for player, estimate in row.items()
+            if estimate.mean is not None
+        }
+        return self.numbers() | means | added
 
-    def tracked(self, generation: int) -> dict[str, float]:
-        """The lines for trackers: every quantity, and every field that is a number."""
-        rows = [row.lines(self, generation) for row in self.quantities]
+    def tracked(self, generation: int, added: Sequence[Quantity] = ()) -> dict[str, float]:
+        """The lines for trackers: every quantity, the run's further measures `added` among them,
+        and every field that is a number.
+        """
+        rows = [row.lines(self, generation) for row in (*self.quantities, *added)]
         return {name: value for row in rows for name, value in row} | self.numbers()
 
     def check_beside(self, run: str) -> None:
@@ -283,7 +297,8 @@ class History(Generic[M]):
 
     `judge` is the name of the judge whose scores are measured; `rating_unit` is what the league is
     rated in; `roles` says which player plays a role, where the schedule does; `beside` are
-    measurements of other runs to be shown beside this one's, by their titles.
+    measurements of other runs to be shown beside this one's, by their titles; `kind` is the
+    record of a measurement, and `added` are the rows of the run's further measures.
     """
 
     learners: tuple[str, ...]
@@ -294,6 +309,28 @@ class History(Generic[M]):
     rating_unit: str = ""
     roles: Mapping[str, str] = field(default_factory=dict)
     beside: Mapping[str, Measurement[M]] = field(default_factory=dict)
+    kind: type[Measures] = Measures
+    added: tuple[Quantity, ...] = ()
+
+    def rows(self) -> list[Quantity]:
+        """Every quantity of the run: those of its evaluation, then its further measures."""
+        return [*self.kind.rows(self), *self.added]
+
+    def headlines(self) -> list[Headline]:
+        """The numbers that matter, the newest generation against the first."""
+        return [*self.kind.headlines(self), *headlines(self, self.added)]
+
+    def changes(self) -> list[Change]:
+        """Everything measured of the first generation and of the newest."""
+        return [*self.kind.changes(self), *changes(self, self.added)]
+
+    def sections(self, records: Records) -> list[Section]:
+        """The sections of the report on what was measured."""
+        sections = list(self.kind.sections(self, records))
+        if self.added:
+            groups = [curves(self, row) for row in self.added]
+            sections.insert(1, learning_section(groups, "measures", "Further measures"))
+        return sections
 
     @property
     def ends(self) -> tuple[Measurement[M], ...]:

@@ -16,14 +16,14 @@ from equipoise.blocks.figures import heat_map
 from equipoise.blocks.learning_sections import learning_section
 from equipoise.blocks.section import Figure, Section, interval_text, label, number
 from equipoise.errors import ConfigError
-from equipoise.evaluation.base import Arena, EvaluationPlan, Scores, Workload
+from equipoise.evaluation.base import Arena, EvaluationPlan, JudgedMatch, Scores, Workload
 from equipoise.evaluation.league_measures import best_of, mean_of, mean_score, meetings
 from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, no_default
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval, win_rate
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, Turn
 
 
 class RoleLeague(msgspec.Struct, frozen=True, kw_only=True):
@@ -275,15 +275,42 @@ def _scores(
     arena: Arena, t: int, role: str, lineup: Mapping[str, PlayerId], samples: int, judge: Judge
 ) -> Scores:
     """Prompt id -> the scores of the role's answers, None where unjudged."""
-    prompts = arena.held_out
-    label = f"all{f' ×{samples}' if samples > 1 else ''}/{len(prompts)}"
     scores: dict[str, list[float | None]] = {}
-    for match, judgement in arena.play(lineup, prompts * samples, judge, t, label):
+    for match, judgement in _meetings(arena, t, lineup, samples, judge):
         for seat in match.seats:
             if arena.game.role(seat) == role:
                 score = judgement.score(seat, arena.utility)
                 scores.setdefault(match.prompt, []).append(score)
     return scores
+
+
+def _meetings(
+    arena: Arena, t: int, lineup: Mapping[str, PlayerId], samples: int, judge: Judge
+) -> list[JudgedMatch]:
+    """The matches of these players on the held-out prompts, `samples` on each."""
+    prompts = arena.held_out
+    label = f"all{f' ×{samples}' if samples > 1 else ''}/{len(prompts)}"
+    return arena.play(lineup, prompts * samples, judge, t, label)
+
+
+def role_scores(arena: Arena, t: int, player: PlayerId, samples: int, judge: Judge) -> Scores:
+    """Prompt id -> a judge's scores of a player's answers in its role, beside generation t."""
+    lineup = arena.players_by_role(t)
+    (role,) = (role for role, seated in lineup.items() if seated == player)
+    return _scores(arena, t, role, lineup, samples, judge)
+
+
+def role_turns(
+    arena: Arena, t: int, player: PlayerId, samples: int, judge: Judge
+) -> dict[str, list[Turn]]:
+    """Prompt id -> the last moves of a player in its role, beside generation t."""
+    lineup = arena.players_by_role(t)
+    turns: dict[str, list[Turn]] = {}
+    for match, _ in _meetings(arena, t, lineup, samples, judge):
+        for seat, turn in match.last_turns().items():
+            if match.seats[seat] == player:
+                turns.setdefault(match.prompt, []).append(turn)
+    return turns
 
 
 def _role_league(judge: str, cells: Cells) -> RoleLeague:

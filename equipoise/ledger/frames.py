@@ -37,6 +37,7 @@ PAIRS = columns(
 RATINGS = columns("generation:int by player name rating:float low:float high:float")
 MEASURES = columns("generation:int player name")
 INTERVAL = frozenset({"mean", "low", "high", "n"})
+ADDED = "added"  # the field of the measures beside those of `evaluate`
 OWN = {"scores": "score", "win_rates": "win_rate", "judges": "judge"}
 """Facts that are kept for each player -> the column of one player's own."""
 
@@ -248,7 +249,8 @@ def _numbers(
             if not own:
                 yield from _value(_column_name(path, key), value)
         elif not any("@" in str(inner) for inner in value):
-            yield from _numbers(value, player, own, _column_name(path, key))
+            inner_path = path if key == ADDED else _column_name(path, key)
+            yield from _numbers(value, player, own, inner_path)
 
 
 def _value(column: str, value: Any) -> Iterator[tuple[str, float | int]]:

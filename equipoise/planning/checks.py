@@ -23,6 +23,7 @@ from equipoise import seeds
 from equipoise.component import Settings, nearest
 from equipoise.data.pairs import PairMaker
 from equipoise.errors import ConfigError, DataError, UserError, first_line, shorten
+from equipoise.evaluation.measure import JudgeScore
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
@@ -158,7 +159,7 @@ def check_endpoints(config: RunConfig) -> tuple[str, ...]:
         if servers not in known:
             known[servers] = player.fault_of_servers()
         if fault := known[servers]:
-            judges = place.split(".")[0] in ("judge", "judges", "evaluate")
+            judges = place.split(".")[0] in ("judge", "judges", "evaluate", "measures")
             (faults if judges else notes).append(f"{place}: {fault}")
     faults += filter(None, map(fault_of_tracker, config.report_to))
     if faults:
@@ -195,10 +196,15 @@ def training_judges(config: RunConfig) -> dict[str, Judge]:
 
 def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
     """Place in the configuration -> the judge that measures, each once."""
+    further = {
+        f"measures.{place}.judge": part.judge
+        for place, part in enumerate(config.measures)
+        if isinstance(part, JudgeScore)
+    }
     if not config.evaluate.plays:
-        return {}
+        return further
     own = config.evaluate.judge
-    return training_judges(config) if own is None else {"evaluate.judge": own}
+    return (training_judges(config) if own is None else {"evaluate.judge": own}) | further
 
 
 # -- the parts and each other

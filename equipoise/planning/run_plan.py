@@ -272,7 +272,7 @@ def _endpoints(
         if not isinstance(player, Endpoint):
             continue
         room, _, name = place.partition(".")
-        asks = room in ("judge", "judges", "evaluate")
+        asks = room in ("judge", "judges", "evaluate", "measures")
         if asks:
             questions = counts.questions_to_judges + sum(of_set.questions for of_set in sets)
         else:
@@ -551,16 +551,25 @@ def _measure(config: RunConfig, split: PromptSplit) -> Workload:
         for t, (learners, _) in enumerate(rosters)
         if config.evaluate.due(t, config.generations)
     ]
-    return config.evaluate.planned(
-        EvaluationPlan(
-            config.game,
-            measured,
-            _others(config),
-            config.schedule.player_of_role,
-            split.held_out,
-            split.test,
-            config.judge_of,
-        )
+    run_plan = EvaluationPlan(
+        config.game,
+        measured,
+        _others(config),
+        config.schedule.player_of_role,
+        split.held_out,
+        split.test,
+        config.judge_of,
+    )
+    evaluation = config.evaluate
+    work = [evaluation.planned(run_plan)]
+    for part in config.measures:
+        samples = part.sample_count(evaluation)
+        played = evaluation.plays and samples == getattr(evaluation, "samples", None)
+        work.append(part.planned(run_plan, samples, played))
+    return Workload(
+        sum(each.matches for each in work),
+        sum(each.moves for each in work),
+        [judged for each in work for judged in each.judged],
     )
 
 

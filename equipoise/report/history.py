@@ -35,6 +35,8 @@ def history(
         config.league_ratings.kind.replace("_", " "),
         schedule.roles if isinstance(schedule, Roles) else {},
         beside or {},
+        kind,
+        tuple(part.quantity for part in config.measures),
     )
 
 

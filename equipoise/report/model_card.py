@@ -277,8 +277,8 @@ def _facts(
 def _headlines(player: PlayerId, measured: History[Measures]) -> Iterator[Headline]:
     """The player's own score first, then what was measured of its generation."""
     own = dataclasses.replace(measured, learners=(player.name,))
-    lines = [*own.last.measures.headlines(own)] if own.last else []
-    together = [*measured.last.measures.headlines(measured)] if measured.last else []
+    lines = own.headlines() if own.last else []
+    together = measured.headlines() if measured.last else []
     yield from dict.fromkeys([*lines, *together])
 
 

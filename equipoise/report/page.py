@@ -91,7 +91,7 @@ def page(
     sections = [
         headline_section(headlines(run), _trusted(run)),
         *_selection(run),
-        *kind.sections(measured, recorded),
+        *measured.sections(recorded),
         *_best_responses(run),
         benchmarks_section(list(against_start(run.ledger))),
         *_training(run, measured, recorded, size),
@@ -135,7 +135,7 @@ def unread_reviews(judgements: Iterable[Judgement]) -> list[str]:
 
 def headlines(run: RunDirectory) -> Iterator[Headline]:
     """The numbers that matter, the newest generation against the start."""
-    yield from measures_type(run).headlines(history(run))
+    yield from history(run).headlines()
     yield from benchmark_headlines(list(against_start(run.ledger)))
     facts = run.ledger.stage_facts("select")
     if facts:
@@ -177,7 +177,7 @@ def _unmoved(run: RunDirectory) -> list[str]:
     last = measured.last
     if last is None or not 0 < config.generations == last.generation or not config.learning:
         return []
-    moved = changes_told(measured, measures_type(run).rows(measured))
+    moved = changes_told(measured, measured.rows())
     for row in against_start(run.ledger):
         if row.start is not None and (change := row.differences.get(row.result.headline)):
             moved.append(change.interval.low > 0 or change.interval.high < 0)
@@ -231,7 +231,7 @@ def changes(run: RunDirectory) -> list[Change]:
     if len(measured.measurements) < 2:
         return []
     of_sets = benchmark_changes(list(against_start(run.ledger)))
-    return [*measures_type(run).changes(measured), *of_sets]
+    return [*measured.changes(), *of_sets]
 
 
 def _best_responses(run: RunDirectory) -> Iterator[Section]:

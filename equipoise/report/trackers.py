@@ -150,7 +150,8 @@ class Trackers(Observer):
 
     def measured(self, measures: Measures, generation: int) -> None:
         """Log the league's numbers at a measurement."""
-        values: dict[str, Any] = {"generation": generation, **measures.tracked(generation)}
+        added = [part.quantity for part in self.run.config.measures]
+        values: dict[str, Any] = {"generation": generation, **measures.tracked(generation, added)}
         values["unjudged_share"] = self._unjudged()
         for row in getattr(measures, "ratings", ()):
             name, _, age = row.name.partition("@")

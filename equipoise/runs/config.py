@@ -15,6 +15,7 @@ from equipoise.data.pairs import PairMaker
 from equipoise.data.shaping import Shaping
 from equipoise.data.truncation import Truncated
 from equipoise.evaluation.base import Evaluation
+from equipoise.evaluation.measure import JudgeScore, Measure
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner
@@ -103,6 +104,9 @@ class RunConfig(Settings):
         "short for it",
     )
     evaluate: Evaluation = Field(default="held_out")  # type: ignore[assignment]
+    measures: tuple[Measure, ...] = Field(
+        (), description="numbers of every measured player beside those of `evaluate`"
+    )
     solver: Solver = Field(default="zero_sum")  # type: ignore[assignment]
     league_ratings: Ratings = Field(
         default="bradley_terry",  # type: ignore[assignment]
@@ -164,7 +168,8 @@ class RunConfig(Settings):
     def every_judge(self) -> list[Judge]:
         """The judges that teach or measure, those of named sets too."""
         of_sets = (named_set.judge for named_set in self.evaluate.sets.values())
-        judges = (self.judge, *self.judges.values(), self.evaluate.judge, *of_sets)
+        measuring = (part.judge for part in self.measures if isinstance(part, JudgeScore))
+        judges = (self.judge, *self.judges.values(), self.evaluate.judge, *measuring, *of_sets)
         return [judge for judge in judges if judge is not None]
 
     def loss_at(self, t: int) -> PreferenceLoss | None:
@@ -334,6 +339,21 @@ class RunConfig(Settings):
                 "set evaluate: meta_game"
             )
         self._check_sets()
+        names = [part.name for part in self.measures]
+        for place, part in enumerate(self.measures):
+            if not self.prompts.held_out:
+                raise ValueError(
+                    f"prompts.held_out: is 0, so measures.{place} has nothing to measure"
+                )
+            if names.index(part.name) < place:
+                raise ValueError(
+                    f"measures.{place}: another measure is called '{part.name}'; give it a title"
+                )
+            if isinstance(part, JudgeScore) and part.judge.compares:
+                raise ValueError(
+                    f"measures.{place}: '{part.judge.kind}' only compares answers; take a judge "
+                    "that scores one alone, or set evaluate.judge"
+                )
 
     def _check_sets(self) -> None:
         """Raises ValueError for names of sets unfit for a path, and sets unfit to choose by."""

@@ -19,7 +19,12 @@ def measure(run: OpenRun, t: int) -> None:
         with run.stage("measure", key, t) as facts:
             run.live.save(learners)
             measured = learners or run.roster.others()
-            measures = config.evaluate.measure(run.service(RunArena), t)
+            arena = run.service(RunArena)
+            added = {
+                part.name: part.recorded(arena, t, part.sample_count(config.evaluate))
+                for part in config.measures
+            }
+            measures = config.evaluate.measure(arena, t).with_added(added)
             items = {name: named_set.items() for name, named_set in config.evaluate.sets.items()}
             for name, named_set in config.evaluate.sets.items():
                 for player in measured:
