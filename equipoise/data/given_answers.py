@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from equipoise.data.pairs import PairMaker, ScoredAnswer, pair_of
+from equipoise.data.pairs import JudgedMatches, PairMaker, ScoredAnswer, pair_of
 from equipoise.prompts.rows import read_chat
 from equipoise.system.effects import Text
-from equipoise.types import Judgement, Match, Pair, Prompt, Turn, record_id
+from equipoise.types import Match, Pair, Prompt, Turn, record_id
 
 NO_ANSWER = "no_answer"
 
@@ -87,14 +87,8 @@ class Data(PairMaker):
                 )
         return pairs, dict(dropped)
 
-    def make(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        utility: str = "score",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> tuple[list[Pair], dict[str, int]]:
-        return self.then.make(matches, judgements, utility, prompts)
+    def make(self, judged: JudgedMatches) -> tuple[list[Pair], dict[str, int]]:
+        return self.then.make(judged)
 
 
 class DataWins(PairMaker):
@@ -120,19 +114,12 @@ class DataWins(PairMaker):
             return ""
         return f"no answer under {self.column or 'chosen or completion'}"
 
-    def make(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        utility: str = "score",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> tuple[list[Pair], dict[str, int]]:
+    def make(self, judged: JudgedMatches) -> tuple[list[Pair], dict[str, int]]:
         """(pairs in the matches' order; others by reason: error, no_answer, identical)."""
-        assert prompts is not None, "the data's answers are the prompts' own"
         pairs: list[Pair] = []
         dropped: Counter[str] = Counter()
-        for match in matches:
-            prompt = prompts[match.prompt]
+        for match in judged.matches:
+            prompt = judged.prompts[match.prompt]
             chosen, samples = self._answer(prompt), _samples(match)
             others = {text: turn for text, turn in samples.items() if text != chosen}
             if not chosen:

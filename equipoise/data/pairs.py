@@ -15,7 +15,7 @@ that gives no pair is counted by its reason:
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, product
 from statistics import fmean
 from typing import ClassVar, Literal
@@ -29,6 +29,20 @@ from equipoise.games.base import Game
 from equipoise.types import Judgement, Match, Message, Pair, Prompt, Review, record_id
 
 Chat = tuple[Message, ...]
+
+
+@dataclass(frozen=True)
+class JudgedMatches:
+    """The matches that a generation learns from, and their judgements, in any order.
+
+    utility: the judge's, by which answers are compared. prompts: those played, by id, for makers
+    that read what the data bring along.
+    """
+
+    matches: Sequence[Match]
+    judgements: Sequence[Judgement]
+    utility: str = "score"
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)
 
 
 class PairMaker(Component):
@@ -86,14 +100,8 @@ class PairMaker(Component):
             )
 
     @abstractmethod
-    def make(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        utility: str = "score",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> tuple[list[Pair], dict[str, int]]:
-        """(pairs in the matches' order; matches that gave none, by reason) by `utility`."""
+    def make(self, judged: JudgedMatches) -> tuple[list[Pair], dict[str, int]]:
+        """(pairs in the matches' order; matches that gave none, by reason) by the utility."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +158,14 @@ class Ranked(PairMaker):
         None, ge=1, description="keep at most this many pairs a prompt, widest gaps first"
     )
 
-    def make(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        utility: str = "score",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> tuple[list[Pair], dict[str, int]]:
+    def make(self, judged: JudgedMatches) -> tuple[list[Pair], dict[str, int]]:
         """The pairs, as of any maker. Raises ConfigError for a utility that no judgement has."""
-        by_match = {judgement.match: judgement for judgement in judgements}
-        check_utility(utility, judgements)
-        made = [self._of_match(match, by_match.get(match.id), utility) for match in matches]
+        by_match = {judgement.match: judgement for judgement in judged.judgements}
+        check_utility(judged.utility, judged.judgements)
+        made = [
+            self._of_match(match, by_match.get(match.id), judged.utility)
+            for match in judged.matches
+        ]
         pairs: list[Pair] = []
         for of_match in made:
             if not isinstance(of_match, str):
@@ -274,19 +279,13 @@ class MetaRewarding(Ranked):
         far = [(a, b) for a, b in choices if a.score >= best - slack and b.score <= worst + slack]
         return sorted(far, key=_lengths)[:1]
 
-    def make(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        utility: str = "score",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> tuple[list[Pair], dict[str, int]]:
+    def make(self, judged: JudgedMatches) -> tuple[list[Pair], dict[str, int]]:
         """The pairs of answers, then those of gradings, as of any maker."""
-        pairs, dropped = super().make(matches, judgements, utility, prompts)
-        by_id = {match.id: match for match in matches}
+        pairs, dropped = super().make(judged)
+        by_id = {match.id: match for match in judged.matches}
         reviews = [
             (by_id[judgement.match], review)
-            for judgement in judgements
+            for judgement in judged.judgements
             if judgement.match in by_id
             for review in judgement.reviews
         ]

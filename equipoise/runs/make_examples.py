@@ -8,6 +8,7 @@ import msgspec
 
 from equipoise.answer import answer_of
 from equipoise.data.episodes import episodes
+from equipoise.data.pairs import JudgedMatches
 from equipoise.data.truncation import drop_truncated, is_truncated, mark_truncated
 from equipoise.data.win_probabilities import Samples, WinRule, with_wins
 from equipoise.errors import ConfigError, NoSignal
@@ -85,8 +86,8 @@ def _make_pairs(
     whole, left_out = list(matches), 0
     if config.truncated == "drop":
         whole, left_out = drop_truncated(matches, config.pairs.answers)
-    prompts = run.prompts.played(t)
-    pairs, dropped = config.pairs.make(whole, judgements, config.utility, prompts)
+    judged = JudgedMatches(whole, judgements, config.utility, run.prompts.played(t))
+    pairs, dropped = config.pairs.make(judged)
     if left_out:
         dropped = {**dropped, "truncated": left_out}
     if config.truncated == "keep":

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from equipoise.data.given_answers import Data, DataWins
-from equipoise.data.pairs import PairMaker
+from equipoise.data.pairs import JudgedMatches, PairMaker
 from equipoise.errors import DataError
 from equipoise.prompts.rows import to_prompt
 from equipoise.types import Match, Move, Pair, PlayerId, Turn, View, record_id, user
@@ -80,17 +80,22 @@ def test_the_data_comes_first_and_then_the_matches():
 def test_spin_prefers_the_data_to_each_sample():
     prompt = to_prompt(ROWS["plain"], "", "")
     match = match_of(prompt, "No.", "So.", "Hm.", "No.")
-    pairs, dropped = DataWins().make([match], [], prompts={prompt.id: prompt})
+    pairs, dropped = DataWins().make(JudgedMatches([match], [], prompts={prompt.id: prompt}))
     assert [(pair.chosen, pair.rejected) for pair in pairs] == [("So.", "No."), ("So.", "Hm.")]
     assert not dropped and all(pair.match == match.id for pair in pairs)
     same = match_of(prompt, "So.")
-    assert DataWins().make([same], [], prompts={prompt.id: prompt}) == ([], {"identical": 1})
+    assert DataWins().make(JudgedMatches([same], [], prompts={prompt.id: prompt})) == (
+        [],
+        {"identical": 1},
+    )
 
 
 def test_the_column_of_the_datas_answer_is_a_setting():
     prompt = to_prompt({"prompt": "1 + 1?", "answer": "2"}, "", "")
     match = match_of(prompt, "3")
-    assert DataWins(column="answer").make([match], [], prompts={prompt.id: prompt})[0]
+    assert DataWins(column="answer").make(JudgedMatches([match], [], prompts={prompt.id: prompt}))[
+        0
+    ]
     assert "chosen or completion" in DataWins().why_no_pair(prompt, 0)
 
 
@@ -131,7 +136,7 @@ def test_samples_that_failed_or_have_nothing_to_meet_give_no_pair():
     half = structs.replace(match, turns=(match.turns[0], failed[1]))
     none = structs.replace(match, prompt=bare.id)
     pairs, dropped = DataWins().make(
-        [lost, half, none, none], [], prompts={p.id: p for p in (prompt, bare)}
+        JudgedMatches([lost, half, none, none], [], prompts={p.id: p for p in (prompt, bare)})
     )
     assert dropped == {"error": 1, "no_answer": 2}
     [pair] = pairs
@@ -146,5 +151,7 @@ def test_samples_that_failed_or_have_nothing_to_meet_give_no_pair():
     assert DataWins().why_no_pair(prompt, 0) == "" and not DataWins().by_judge(0)
     chat = [QUESTION, said("One."), said("Two.")]
     completed = to_prompt({"prompt": "Why?", "completion": chat}, "", "")
-    [pair], _ = DataWins().make([match_of(completed, "No.")], [], prompts={completed.id: completed})
+    [pair], _ = DataWins().make(
+        JudgedMatches([match_of(completed, "No.")], [], prompts={completed.id: completed})
+    )
     assert pair.chosen == "One.\nTwo."

@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from equipoise.data.pairs import (
     AllPairs,
     BestWorst,
+    JudgedMatches,
     Margin,
     MetaRewarding,
     PairMaker,
@@ -60,7 +61,7 @@ def played(answers, id="m", prompt="p", chats=None):
 
 
 def make(maker, *games):
-    return maker.make([match for match, _ in games], [word for _, word in games])
+    return maker.make(JudgedMatches([match for match, _ in games], [word for _, word in games]))
 
 
 def texts(pairs):
@@ -110,7 +111,7 @@ def test_what_every_maker_drops(maker):
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.kind)
 def test_a_match_without_a_judgement_is_unjudged(maker):
     match, _ = played([("a", 1), ("b", 5)])
-    assert maker.make([match], []) == ([], {"unjudged": 1})
+    assert maker.make(JudgedMatches([match], [])) == ([], {"unjudged": 1})
 
 
 def test_equal_texts_are_one_answer_with_their_mean_score():
@@ -183,15 +184,15 @@ def test_a_last_turn_is_what_competes():
     match, word = played([("a", 1), ("b", 2)])
     earlier = Turn("1", View(CHAT), Move("draft"))
     match = Match(match.id, 3, "train", "answers", "p", match.seats, 0, (earlier, *match.turns))
-    assert texts(BestWorst().make([match], [word])[0]) == [("b", "a")]
+    assert texts(BestWorst().make(JudgedMatches([match], [word]))[0]) == [("b", "a")]
 
 
 def test_another_utility():
     match, _ = played([("a", 1), ("b", 2)])
     word = Judgement("j", "m", "test", {"1": {"score": 1, "kind": 5}, "2": {"score": 2, "kind": 3}})
-    assert texts(BestWorst().make([match], [word], "kind")[0]) == [("a", "b")]
+    assert texts(BestWorst().make(JudgedMatches([match], [word], "kind"))[0]) == [("a", "b")]
     with pytest.raises(ConfigError, match="'kin'; did you mean 'kind'"):
-        BestWorst().make([match], [word], "kin")
+        BestWorst().make(JudgedMatches([match], [word], "kin"))
 
 
 def test_makers_are_found_by_kind():

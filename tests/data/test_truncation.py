@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from equipoise.data.opponent_logprobs import text_key
-from equipoise.data.pairs import BestWorst
+from equipoise.data.pairs import BestWorst, JudgedMatches
 from equipoise.data.truncation import drop_truncated, mark_truncated, truncated_seats
 from equipoise.types import Judgement, Match, Move, Pair, PlayerId, Turn, View, user
 
@@ -23,7 +23,7 @@ def played(*answers):
 
 
 def pairs_of(match, judgement):
-    return BestWorst().make([match], [judgement])[0]
+    return BestWorst().make(JudgedMatches([match], [judgement]))[0]
 
 
 def test_cut_answers_are_marked_in_their_pairs():

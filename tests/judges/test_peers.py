@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from judge_context import TestContext
 
-from equipoise.data.pairs import BestWorst, MetaRewarding
+from equipoise.data.pairs import BestWorst, JudgedMatches, MetaRewarding
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
 from equipoise.players.base import Player
@@ -174,7 +174,7 @@ def test_who_graded_one_answer_only_counts_for_neither():
     assert [vote.value for vote in judgement.votes] == [8, 8, 2, None]
     later = {"a": 1, "b": 1, "c": 10, "d": 30}
     assert seated.reweigh(judgement, later).scores == judgement.scores
-    pairs, dropped = BestWorst().make([duel], [judgement])
+    pairs, dropped = BestWorst().make(JudgedMatches([duel], [judgement]))
     assert (pairs, dropped) == ([], {"tie": 1})
 
 
@@ -266,7 +266,7 @@ def test_a_player_judges_its_own_gradings_of_the_answer_that_they_differ_about()
     )
     asked = [view.messages for _, view in table.asked if "Grading A" not in str(view.messages)]
     assert review.messages in asked and len(set(asked)) == 2, "one question an answer"
-    pairs, dropped = MetaRewarding().make([duel], [judgement])
+    pairs, dropped = MetaRewarding().make(JudgedMatches([duel], [judgement]))
     assert [(pair.chosen, pair.rejected) for pair in pairs] == [
         ("Four.", "Five."),
         (max(review.replies), min(review.replies)),

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from statistics import fmean
 from typing import ClassVar, Literal, NamedTuple
@@ -11,11 +11,11 @@ import msgspec
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.data.pairs import PairMaker, ScoredAnswer, check_utility, pair_of
+from equipoise.data.pairs import JudgedMatches, PairMaker, ScoredAnswer, check_utility, pair_of
 from equipoise.environments.text_games.game import FORMS, TextGame, legal_index
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.games.base import Game
-from equipoise.types import Judgement, Match, Message, Pair, Prompt, Turn, record_id
+from equipoise.types import Match, Message, Pair, Turn, record_id
 
 
 class Passage(NamedTuple):
@@ -33,19 +33,13 @@ class AtStates(PairMaker):
     def compare(self, passages: Sequence[Passage]) -> Iterator[Pair | str]:
         """The pairs of one state's passages, and the reason of each comparison without."""
 
-    def make(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        utility: str = "score",
-        prompts: Mapping[str, Prompt] | None = None,
-    ) -> tuple[list[Pair], dict[str, int]]:
+    def make(self, judged: JudgedMatches) -> tuple[list[Pair], dict[str, int]]:
         """(the pairs, state by state; passages without, by reason). ConfigError for the utility."""
-        check_utility(utility, judgements)
-        scores = {judgement.match: judgement.by_seat(utility) for judgement in judgements}
+        check_utility(judged.utility, judged.judgements)
+        scores = {each.match: each.by_seat(judged.utility) for each in judged.judgements}
         passages: dict[tuple[Message, ...], list[Passage]] = defaultdict(list)
         dropped: dict[str, int] = defaultdict(int)
-        for match in matches:
+        for match in judged.matches:
             by_seat = scores.get(match.id, {})
             for turn in match.turns:
                 if turn.move.finish == "error" or turn.seat not in by_seat:

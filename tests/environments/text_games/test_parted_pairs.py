@@ -9,6 +9,7 @@ import pytest
 from movers import any_legal_move
 from test_open_spiel import DEALS, judged, played
 
+from equipoise.data.pairs import JudgedMatches
 from equipoise.environments.text_games.game import FORMS
 from equipoise.environments.text_games.game_tree import Reading, game_tree
 from equipoise.environments.text_games.open_spiel import OpenSpiel
@@ -52,7 +53,7 @@ def test_parted_trajectories_are_pairs_of_moves_at_one_state():
     game = OpenSpiel()
     matches = played(game, any_legal_move)
     judgements = judged(game, matches)
-    pairs, dropped = PartedTrajectories(per_passage=3).make(matches, judgements)
+    pairs, dropped = PartedTrajectories(per_passage=3).make(JudgedMatches(matches, judgements))
     assert len({pair.id for pair in pairs}) == len(pairs) > 10
     assert set(dropped) <= {"identical", "tie"}
     outcomes = {judgement.match: judgement for judgement in judgements}
@@ -63,7 +64,7 @@ def test_parted_trajectories_are_pairs_of_moves_at_one_state():
         [turn] = [t for t in by_id[pair.match].turns if t.view.messages == pair.messages]
         assert turn.move.text == pair.chosen
         assert outcomes[pair.match].score(turn.seat, "score") == pair.chosen_score
-    again = PartedTrajectories(per_passage=3).make(matches, judgements)
+    again = PartedTrajectories(per_passage=3).make(JudgedMatches(matches, judgements))
     assert again == (pairs, dropped)
 
 
@@ -78,7 +79,7 @@ def test_a_move_is_worth_the_mean_of_all_matches_that_went_on_with_it():
             of_state = scores.setdefault(turn.view.messages, {"pass": [], "bet": []})
             won = outcomes[match.id].score(turn.seat, "score")
             of_state[turn.move.text].append(won)
-    pairs, dropped = MeanOutcomes(prior=0.5).make(matches, judgements)
+    pairs, dropped = MeanOutcomes(prior=0.5).make(JudgedMatches(matches, judgements))
     assert dropped == {} and len({pair.id for pair in pairs}) == len(pairs) == 12
     for pair in pairs:
         moves = scores[pair.messages]
@@ -91,19 +92,19 @@ def test_a_move_is_worth_the_mean_of_all_matches_that_went_on_with_it():
 def test_a_move_that_nobody_made_is_worth_what_its_state_is():
     game = OpenSpiel()
     matches = played(game, lambda view, seed: "pass")
-    [*pairs] = MeanOutcomes().make(matches, judged(game, matches))[0]
+    [*pairs] = MeanOutcomes().make(JudgedMatches(matches, judged(game, matches)))[0]
     assert pairs and all({pair.chosen, pair.rejected} == {"pass", "bet"} for pair in pairs)
     assert all(pair.chosen_score == pytest.approx(pair.rejected_score) for pair in pairs)
     matches = played(game, lambda view, seed: "fold")
     illegal = {"illegal": len({match.turns[0].view.messages for match in matches})}
-    assert MeanOutcomes().make(matches, judged(game, matches)) == ([], illegal)
+    assert MeanOutcomes().make(JudgedMatches(matches, judged(game, matches))) == ([], illegal)
 
 
 @pytest.mark.parametrize("maker", [PartedTrajectories(), MeanOutcomes()])
 def test_passages_of_unjudged_matches_make_no_pair(maker):
     game = OpenSpiel()
     matches = played(game, any_legal_move)
-    pairs, dropped = maker.make(matches, [])
+    pairs, dropped = maker.make(JudgedMatches(matches, []))
     assert pairs == []
     assert dropped == {"unjudged": sum(len(match.turns) for match in matches)}
     assert len(DEALS) == len(matches)
@@ -150,7 +151,7 @@ def test_one_move_in_other_words_makes_no_pair(kind):
             Judgement(f"j{n}", str(n), "game_outcome", {"player 0": {"score": float(n)}})
             for n in range(len(texts))
         ]
-        return len(PartedTrajectories().make(matches, paid)[0])
+        return len(PartedTrajectories().make(JudgedMatches(matches, paid))[0])
 
     assert pairs("Strong. <move>bet</move>", "Bold! <move>bet</move>") == 0
     assert pairs("bet", "Bet.") == (kind == "textarena")
