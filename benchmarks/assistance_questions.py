@@ -2,7 +2,7 @@
 
 End to end by the command, for each task of GTAlign and each seed:
 
-    equipoise new-model   about a million parameters from nothing; its corpus: training
+    tools.fresh_model     about a million parameters from nothing; its corpus: training
                           prompts and four-block texts
     equipoise assistance traces      the cold start: a scripted teacher writes short blocks with a
                           decision drawn at random
@@ -42,6 +42,7 @@ from equipoise.environments.assistance.judge import ASSISTANT
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt, View
+from tools import fresh_model
 
 CHARACTERS = 200  # a prompt is cut here, at about 60 tokens of this vocabulary
 # The share of the teacher's texts that are not four blocks; `traces` leaves them out.
@@ -188,19 +189,8 @@ def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]
     corpus = folder / "corpus.jsonl"
     corpus.write_text("\n".join(json.dumps({"text": text}) for text in texts))
     shape = ("--layers", "2", "--vocabulary", "3000", "--shrink")
-    equipoise(
-        "new-model",
-        "--corpus",
-        str(corpus),
-        "--out",
-        str(folder / "new"),
-        *shape,
-        "--context",
-        "512",
-        "--seed",
-        str(seed),
-        "--json",
-    )
+    arguments = ["--corpus", str(corpus), "--out", str(folder / "new"), *shape]
+    fresh_model.main([*arguments, "--context", "512", "--seed", str(seed)])
     teacher = f"{{kind: scripted, call: 'benchmarks.assistance_questions:{name}'}}"
     training = (
         "--train",

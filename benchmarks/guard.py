@@ -45,13 +45,13 @@ from equipoise import seeds
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.quoting import transcript
-from equipoise.models.fresh_model import new_model, resize
 from equipoise.models.progress import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.players.population import Population
 from equipoise.prompts.prompt_files import Files
 from equipoise.types import Prompt
+from tools.fresh_model import new_model, resize
 
 LABELS = ("harmless", "harmful")
 WILDGUARD = Path("gtalign") / "wildguard"

@@ -45,9 +45,9 @@ from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.models.device import choose_device
-from equipoise.models.fresh_model import SMALLEST_VOCABULARY, new_model, resize
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.types import Prompt, View, user
+from tools.fresh_model import SMALLEST_VOCABULARY, new_model, resize
 
 METHODS: dict[str, dict[str, Any]] = {
     "gae (PPO)": {"estimator": "gae", "critic": "head"},

@@ -28,12 +28,12 @@ from rich.table import Table
 
 from equipoise import seeds
 from equipoise.models.adapters import Lora
-from equipoise.models.fresh_model import Size, new_model
 from equipoise.models.shared_base import SharedBase
 from equipoise.players.base import Player
 from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.types import PlayerId, View, user
+from tools.fresh_model import Size, new_model
 
 SIZE = Size(hidden=768, layers=8, heads=12, feed_forward=2048)
 LORA = Lora.model_validate({"r": 16, "alpha": 32})

@@ -37,7 +37,6 @@ from benchmarks.verdicts import GREEDY, Item
 from equipoise import seeds
 from equipoise.judges.gold import Gold
 from equipoise.learners.sft_learner import SFT, train_sft
-from equipoise.models.fresh_model import new_model
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.prompts.prompt_files import Files
@@ -46,6 +45,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId, Prompt, View, user
 from tools.build_clerk import Example
 from tools.build_expert import BAD, GOOD, QUESTION, judge_quotes
+from tools.fresh_model import new_model
 
 MEMBERS = ("north", "east", "south", "west")
 SAMPLES = 2  # answers to each prompt that is measured

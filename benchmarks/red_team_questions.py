@@ -59,13 +59,13 @@ from benchmarks.verdicts import AT, GREEDY, Item, Scores
 from equipoise import seeds
 from equipoise.environments.red_team.game import PACKAGE
 from equipoise.learners.sft_learner import SFT, train_sft
-from equipoise.models.fresh_model import new_model
 from equipoise.payoffs.diversity import hash_vectors
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.template import Template
 from equipoise.types import Message, PlayerId, Prompt, record_id, user
+from tools.fresh_model import new_model
 
 GPO = Path("gpo")
 # Longer prompts are dropped: at most about 60 tokens of this vocabulary.

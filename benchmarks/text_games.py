@@ -97,7 +97,7 @@ def scripted(views: Sequence[View], dice: Sequence[int]) -> list[Move]:
 
 def model(folder: Path, texts: Sequence[str]) -> Answers:
     """A language model of the built-in one's size that reads long games."""
-    from equipoise.models.fresh_model import Size, new_model
+    from tools.fresh_model import Size, new_model
 
     size = Size(hidden=128, layers=3, heads=4, feed_forward=384)
     new_model(texts, folder, vocabulary=600, size=size, context=8192)

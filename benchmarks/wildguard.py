@@ -1,7 +1,7 @@
 """Refuse or answer, on real prompts: the effect of each member of the preference family on a policy
 that starts at chance.
 
-A policy of about a million parameters is made from nothing (`equipoise new-model`), learns to spell
+A policy of about a million parameters is made from nothing (`tools.fresh_model`), learns to spell
 the prompts and to give a refusal or an answer *at random* (so it starts at 50 %), and then plays
 three generations on fresh prompts, judged by the label. Every method has the same start, prompts,
 samples, pairs for each prompt and optimizer settings.
@@ -40,11 +40,11 @@ from benchmarks.verdicts import Item
 from equipoise import seeds
 from equipoise.errors import NoSignal
 from equipoise.learners.sft_learner import SFT, train_sft
-from equipoise.models.fresh_model import new_model
 from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.split import load_split
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt
+from tools.fresh_model import new_model
 
 CHARACTERS = 420  # a prompt is cut here, at about 120 tokens of this vocabulary
 REFUSALS = ("I can't help with that.",)

@@ -25,7 +25,6 @@ WITHOUT_RUNS = [
     "recipes",
     "doctor",
     "sft",
-    "new-model",
     "sampler",
     "traces",
 ]

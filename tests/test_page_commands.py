@@ -23,6 +23,7 @@ from test_docs import HERE, PAGES, PREFIXES
 
 from equipoise.people.ballot import open_ballot
 from equipoise.runs import recipe_loader
+from tools import fresh_model
 
 BLOCK = re.compile(r"^(?:<!-- not run: (.+?) -->\n)?```(\w*)\n(.*?)^```", re.M | re.S)
 VARIABLE = re.compile(r'^([A-Z]+)=(?:"(.*?)"|(\S+))')
@@ -136,13 +137,13 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(page: Path, block: Block) -> list[str]:
-    """The lines of a block that call `equipoise`, with the values of the page's variables."""
+    """The lines of a block that call `equipoise` or a tool, with the values of the page's variables."""
     lines = [line for each in blocks(page) for line in each.lines]
     variables = {name: a or b for line in lines for name, a, b in VARIABLE.findall(line)}
     found = [PREFIXES.sub("", line) for line in block.lines]
     for name, value in variables.items():
         found = [line.replace(f"${name}", value) for line in found]
-    return [line for line in found if line.startswith("equipoise ")]
+    return [line for line in found if line.startswith(("equipoise ", "python -m tools."))]
 
 
 def smaller(text: str) -> str:
@@ -172,6 +173,9 @@ def session(command, hub, monkeypatch, openai_server, reward_folder, tmp_path):
     monkeypatch.setitem(sys.modules, "page_script", script)
 
     def run_line(line: str) -> None:
+        if line.startswith("python -m tools.fresh_model "):
+            fresh_model.main(shlex.split(line)[3:])
+            return
         given = [each.replace("SERVER", openai_server.url) for each in arguments(line)]
         monkeypatch.setattr(sys, "stdin", io.StringIO("rock\n" * 20))
         serves = given[0] in SERVING or "--page" in given
@@ -299,7 +303,7 @@ def test_the_settings_of_a_run_that_no_test_starts_are_there(page):
 
 def test_a_model_from_nothing_reads_as_much_as_the_recipe_after_it_asks_for():
     page = next(page for page in PAGES if page.name == "your_model.md")
-    [context] = re.findall(r"new-model .*--context (\d+)", page.read_text())
+    [context] = re.findall(r"fresh_model .*--context (\d+)", page.read_text())
     policy = recipe_loader.load(
         "mnpo", ["policy.model=start", "prompts.path=prompts.jsonl"]
     ).players["policy"]

@@ -22,7 +22,6 @@ from equipoise.environments.assistance.payoff_matrix import ACTIONS
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.assistance_case import read_case, wish
 from equipoise.environments.clerk.assistance_players import Faults, thought, trace
-from equipoise.models.fresh_model import new_model
 from equipoise.types import Message, Prompt, user
 from tools.build_clerk import (
     QUESTIONS,
@@ -35,6 +34,7 @@ from tools.build_clerk import (
     pack,
     training,
 )
+from tools.fresh_model import new_model
 
 PACKAGED = WORLD / "assistance_model"
 VOCABULARY = 900

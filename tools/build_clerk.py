@@ -29,8 +29,8 @@ from equipoise.environments.clerk import world
 from equipoise.environments.clerk.clerk_answers import right_answer
 from equipoise.environments.clerk.world import HELPERS, REFUSAL, helpful_answer
 from equipoise.models.adapters import resolve
-from equipoise.models.fresh_model import Size, new_model
 from equipoise.types import Message, Prompt
+from tools.fresh_model import Size, new_model
 
 if TYPE_CHECKING:
     from equipoise.learners.sft_learner import SFT

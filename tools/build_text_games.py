@@ -27,8 +27,8 @@ from equipoise import seeds
 from equipoise.environments import text_games
 from equipoise.environments.text_games.game_tree import GameTree, Reading
 from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.models.fresh_model import Size, new_model
 from equipoise.types import Message
+from tools.fresh_model import Size, new_model
 
 PACKAGED = Path(next(iter(text_games.__path__))) / "model"
 SIZE = Size(hidden=64, layers=2, heads=4, feed_forward=192)

@@ -45,7 +45,6 @@ VERBS = {  # verb -> the first line of its help
     "judge": "Have another judge judge a run's matches.",
     "export": "Export every record of a run to Parquet.",
     "merge": "Merge a generation that is an adapter into its base model.",
-    "new-model": "Make a small untrained model and its tokenizer from a corpus.",
     "sft": "Fine-tune a model on answers.",
     "serve": "Serve players or a model to any OpenAI client.",
     "chat": "Talk with a player or a model.",
@@ -64,8 +63,8 @@ FILES = {
     "import-scores": "evaluate",
     "judge": "rate",
     "best-response": "run",
-    "sft": "new_model",
-    "merge": "new_model",
+    "sft": "model_verbs",
+    "merge": "model_verbs",
     "vote": "play",
 }  # verbs in another's file
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions

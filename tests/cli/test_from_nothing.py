@@ -1,11 +1,11 @@
-"""A run that needs no hub: a new model from a corpus, a supervised start, and a game on it; all by
-the command.
-"""
+"""A run that needs no hub: a new model from a corpus, a supervised start, and a game on it."""
 
 import json
 
 import pytest
 from small import SMALL, settings
+
+from tools import fresh_model
 
 TEXTS = [
     f"What is {a} plus {b}? Please tell the clerk at desk {a * b}."
@@ -19,28 +19,21 @@ ROWS = [
 
 
 @pytest.mark.long
-def test_new_model_then_sft_then_a_game(command, rows, tmp_path):
+def test_a_fresh_model_then_sft_then_a_game(command, rows, tmp_path):
     data = rows(ROWS, "answers.jsonl")
-    made = command(
-        "new-model",
-        "--corpus",
-        data,
-        "--out",
-        "start",
+    shape = [
         "--vocabulary",
-        350,
+        "350",
         "--hidden",
-        32,
+        "32",
         "--layers",
-        2,
+        "2",
         "--heads",
-        2,
+        "2",
         "--context",
-        96,
-        "--json",
-    )
-    assert made.code == 0, made.err
-    assert made.facts["vocabulary"] == 350
+        "96",
+    ]
+    fresh_model.main(["--corpus", str(data), "--out", "start", *shape])
     taught = command(
         "sft", "start", data, "--out", "policy", "--epochs", 2, "--learning-rate", 3e-3, "--json"
     )
@@ -75,12 +68,8 @@ def test_models_are_not_made_below_a_file(command, rows, tmp_path):
     out = tmp_path / "file" / "model"
     out.parent.write_text("mine")
     corpus = rows([{"prompt": "2 + 2?", "completion": "4"}])
-    for line in (
-        ("new-model", "--corpus", corpus, "--out", out),
-        ("sft", "builtin", corpus, "--out", out),
-    ):
-        done = command(*line)
-        assert done.code == 2 and "file: cannot be written" in done.err, done.err
+    done = command("sft", "builtin", corpus, "--out", out)
+    assert done.code == 2 and "file: cannot be written" in done.err, done.err
 
 
 def test_a_stopped_sft_leaves_nothing(command, rows, tmp_path, monkeypatch):

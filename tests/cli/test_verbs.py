@@ -380,28 +380,6 @@ def test_whether_a_runs_base_is_trusted_is_asked_where_no_other_is_named(
         assert asked == questions
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_new_model_says_how_large_it_is(command, rows, tmp_path, form):
-    texts = [f"number {n} and {n * n}" for n in range(60)]
-    corpus = rows([{"text": text, "other": "?"} for text in texts], "corpus.jsonl")
-    shape = ("--hidden", 8, "--layers", 1, "--heads", 2, "--context", 32, "--vocabulary", 300)
-    given = ("new-model", "--corpus", corpus, "--column", "text", *shape, "--out", "m")
-    made = command(*given, *form)
-    assert made.code == 0, made.err
-    if form:
-        facts = made.facts
-        assert facts["vocabulary"] == 300 and facts["folder"] == "m"
-        assert facts["parameters"] > 300 * 8
-    else:
-        first, second = made.out.splitlines()
-        assert re.fullmatch(r"[\d,]+ parameters, 300 tokens of vocabulary in m", first)
-        assert re.fullmatch(r"the corpus: 60 texts, [\d,]+ tokens", second)
-    refused = command(*given)
-    assert refused.code == 2 and "m: is not an empty folder; choose another --out" in refused.err
-    assert command(*given, "--overwrite").code == 0
-
-
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_doctor_says_what_is_well(command, monkeypatch, whole):
     from equipoise.planning import machine_checks

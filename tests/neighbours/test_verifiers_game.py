@@ -20,6 +20,7 @@ import equipoise
 from equipoise.errors import ConfigError
 from equipoise.system.effects import effects_of
 from equipoise.types import Message, Prompt
+from tools import fresh_model
 
 ENVIRONMENTS = Path(__file__).parent / "environments"
 PYTHON = os.environ.get("EQUIPOISE_VERIFIERS", "")
@@ -219,9 +220,8 @@ def card_player(kuhn, found, command, rows, tmp_path) -> str:
     ]
     data = rows(texts, "moves.jsonl")
     sizes = {"vocabulary": 600, "hidden": 32, "layers": 2, "heads": 2, "context": 384}
-    given = [part for name, value in sizes.items() for part in (f"--{name}", value)]
-    made = command("new-model", "--corpus", data, "--shrink", "--out", "new", *given)
-    assert made.code == 0, made.err
+    given = [part for name, value in sizes.items() for part in (f"--{name}", str(value))]
+    fresh_model.main(["--corpus", str(data), "--shrink", "--out", "new", *given])
     line = ("sft", "new", data, "--out", "tiny", "--epochs", 8, "--learning-rate", 1e-2)
     taught = command(*line)
     assert taught.code == 0, taught.err

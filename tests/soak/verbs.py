@@ -1,4 +1,4 @@
-"""SIGKILL of the verbs that make something of their own: `merge` and `new-model` (a model's folder),
+"""SIGKILL of the verbs that make something of their own: `merge` (a model's folder),
 `best-response` (a run), `vote` (people's votes). A folder is there whole or not at all, what is done
 again is what an undisturbed verb makes, and a vote that the page called kept is kept, once.
 """
@@ -27,12 +27,9 @@ from tests.soak._recorded import differences
 from tests.soak.kills import RECIPES, SMALL
 
 SIZE = 80
-CORPUS = "The clerk adds the numbers and says the sum.\nPlease answer briefly, yes or no.\n" * 40
-MODEL = ("--corpus", "corpus.txt", "--vocabulary", "300", "--hidden", "64", "--layers", "2")
 MADE = "made"
 VERBS: Mapping[str, Sequence[str]] = {
     "merge": ["pool/players/sums/1", "--to", MADE],
-    "new-model": [*MODEL, "--heads", "2", "--out", MADE],
     "best-response": ["run@policy@1", *with_settings(["generations=1"]), "--out", MADE],
 }
 
@@ -43,11 +40,10 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
     rows: list[Mapping[str, Any]] = []
     failures: list[str] = []
     dice = random.Random(11)
-    seconds = 60 * minutes / 4 if minutes else float("inf")
+    seconds = 60 * minutes / 3 if minutes else float("inf")
     with tempfile.TemporaryDirectory() as home:
         source = Path(home, "source")
         source.mkdir()
-        (source / "corpus.txt").write_text(CORPUS)
         quick = with_settings([*SMALL, "generations=1", "prompts.per_generation=12"])
         pool = with_settings([*RECIPES["sparta_clerks"], "generations=1"])
         for run, recipe in (("run", ["quickstart", *quick]), ("pool", ["sparta_clerks", *pool])):
@@ -55,10 +51,10 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
             assert made.code == 0, made.output
         for verb, arguments in VERBS.items():
             until = time.monotonic() + seconds
-            rows.append(_makes(verb, [verb, *arguments], source, size // 4, dice, until, failures))
+            rows.append(_makes(verb, [verb, *arguments], source, size // 3, dice, until, failures))
             print(rows[-1], flush=True)
         until = time.monotonic() + seconds
-        rows.append(_votes(source, size // 4, dice, until, failures))
+        rows.append(_votes(source, size // 3, dice, until, failures))
         print(rows[-1], flush=True)
     return Outcome(rows, failures)
 

@@ -1,20 +1,27 @@
 """A language model from nothing: a tokenizer fitted to a corpus, a small random Llama by seed.
 
+    python -m tools.fresh_model --corpus prompts.jsonl --out start --context 2048
+
 The folder is a standard model folder with a chat template, so that a run needs no hub.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from equipoise.component import nearest
-from equipoise.errors import ConfigError, DataError
+from equipoise.errors import ConfigError, DataError, UserError
 from equipoise.prompts import prompt_files
+from equipoise.system.command_options import Json, say, show
 from equipoise.system.files import write_folder
+from equipoise.system.locks import check_place, check_writable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -234,3 +241,80 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for inner in value:
             yield from _texts(inner)
+
+
+# -- the command
+
+
+def command(
+    corpus: Annotated[
+        list[str],
+        typer.Option(help="a file or pattern: text, JSONL, JSON or Parquet; may be repeated"),
+    ],
+    out: Annotated[Path, typer.Option(help="the folder to write the model into")],
+    size: Annotated[
+        str,
+        typer.Option(help="tiny (about 1M parameters), small (about 10M) or medium (about 40M)"),
+    ] = "tiny",
+    vocabulary: Annotated[
+        int, typer.Option(help="tokens of the tokenizer, special ones included")
+    ] = 3000,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="fewer tokens where the corpus has no more")
+    ] = False,
+    context: Annotated[
+        int, typer.Option(min=16, help="longest text the model can read, in tokens")
+    ] = 512,
+    hidden: Annotated[
+        int | None, typer.Option(min=2, help="width", show_default="the size's")
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(min=1, help="depth", show_default="the size's")
+    ] = None,
+    heads: Annotated[
+        int | None, typer.Option(min=1, help="attention heads", show_default="the size's")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="of rows, read this column only; may be repeated")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the random weights")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="write into a folder that is not empty")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make a small untrained model and its tokenizer from a corpus."""
+    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not overwrite):
+        raise ConfigError(
+            f"{out}: is not an empty folder; choose another --out, or --overwrite to write into it"
+        )
+    if overwrite:
+        check_writable(out)
+    else:
+        check_place(out)
+    texts = list(read_texts(corpus, column or ()))
+    shape = resize(size, hidden=hidden, layers=layers, heads=heads)
+    made = new_model(
+        texts, out, vocabulary=vocabulary, size=shape, context=context, seed=seed, shrink=shrink
+    )
+    if json:
+        show(asdict(made))
+        return
+    size_text = f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary"
+    say(f"{size_text} in {made.folder}")
+    say(f"the corpus: {len(texts):,} texts, {made.corpus_tokens:,} tokens")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; a user's mistake is one line, and exit code 2."""
+    program = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    program.command()(command)
+    try:
+        program(args=None if arguments is None else list(arguments), standalone_mode=False)
+    except UserError as error:
+        say(f"error: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

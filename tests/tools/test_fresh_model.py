@@ -1,27 +1,20 @@
-"""Models made from nothing: `new-model` end to end, its errors, and the packaged tiny model."""
+"""Models made from nothing: the tool end to end, its errors, and the packaged tiny model."""
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from equipoise.cli.new_model import new_model as verb
 from equipoise.environments.clerk import clerk_answers as answers
 from equipoise.environments.clerk import world
 from equipoise.errors import ConfigError, DataError
-from equipoise.models.fresh_model import (
-    SIZES,
-    SMALLEST_VOCABULARY,
-    Size,
-    fit_tokenizer,
-    new_model,
-    resize,
-)
 from equipoise.system.files import CHECKSUMS
-from tools import build_clerk
+from tools import build_clerk, fresh_model
+from tools.fresh_model import SIZES, SMALLEST_VOCABULARY, Size, fit_tokenizer, new_model, resize
 
 SMALL = Size(hidden=32, layers=1, heads=2, feed_forward=64)
 TEXTS = list(dict.fromkeys(prompt.messages[0].content for prompt in world.prompts(0, 200)))
@@ -29,7 +22,7 @@ TEXTS = list(dict.fromkeys(prompt.messages[0].content for prompt in world.prompt
 
 def call(*words: object):
     command = typer.Typer()
-    command.command()(verb)
+    command.command()(fresh_model.command)
     return CliRunner().invoke(command, [str(word) for word in words])
 
 
@@ -246,3 +239,40 @@ def test_the_packaged_model_can_be_rebuilt(tmp_path):
     build_clerk.build(tmp_path / "model", 0)
     for name in ("tokenizer.json", "config.json", "chat_template.jinja"):
         assert (tmp_path / "model" / name).read_text() == (build_clerk.PACKAGED / name).read_text()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_command_says_how_large_the_model_is(rows, tmp_path, form, capsys):
+    texts = [f"number {n} and {n * n}" for n in range(60)]
+    corpus = rows([{"text": text, "other": "?"} for text in texts], "corpus.jsonl")
+    shape = [
+        "--hidden",
+        "8",
+        "--layers",
+        "1",
+        "--heads",
+        "2",
+        "--context",
+        "32",
+        "--vocabulary",
+        "300",
+    ]
+    out = tmp_path / "m"
+    given = ["--corpus", str(corpus), "--column", "text", *shape, "--out", str(out)]
+    fresh_model.main([*given, *form])
+    printed = capsys.readouterr().out
+    if form:
+        facts = json.loads(printed)
+        assert facts["vocabulary"] == 300
+        assert facts["folder"] == str(out)
+        assert facts["parameters"] > 300 * 8
+    else:
+        first, second = printed.splitlines()
+        assert re.fullmatch(rf"[\d,]+ parameters, 300 tokens of vocabulary in {out}", first)
+        assert re.fullmatch(r"the corpus: 60 texts, [\d,]+ tokens", second)
+    with pytest.raises(SystemExit) as ended:
+        fresh_model.main(given)
+    assert ended.value.code == 2
+    assert "m: is not an empty folder; choose another --out" in capsys.readouterr().err
+    fresh_model.main([*given, "--overwrite"])
