@@ -40,10 +40,11 @@ JsonLines = Annotated[
 
 @dataclass(slots=True)
 class Exchange:
-    """A question, and its answer or `error`."""
+    """A question, and its answer, the thoughts before it, or `error`."""
 
     question: str
     answer: str = ""
+    thoughts: str = ""
     finish: str = "error"
     tokens: int = 0
     error: str = ""
@@ -63,8 +64,15 @@ class ChatSession:
         """Forget what was said."""
         self.messages = self._defaults.messages
 
-    async def ask(self, question: str, show: Callable[[str], None]) -> Exchange:
-        """The answer as it comes; not remembered if it breaks off before the first text."""
+    async def ask(
+        self,
+        question: str,
+        show: Callable[[str], None],
+        show_thoughts: Callable[[str], None] = lambda text: None,
+    ) -> Exchange:
+        """The answer as it comes; not remembered if it breaks off before the first text. Thoughts
+        are shown and forgotten.
+        """
         exchange = Exchange(question)
         request = replace(
             self._defaults,
@@ -75,6 +83,9 @@ class ChatSession:
         try:
             async with aclosing(self._engine.generate(request)) as pieces:
                 async for piece in pieces:
+                    if piece.thoughts:
+                        show_thoughts(piece.thoughts)
+                        exchange.thoughts += piece.thoughts
                     show(piece.text)
                     exchange.answer += piece.text
                     exchange.tokens += piece.tokens
@@ -99,6 +110,7 @@ class Terminal:
         self._runner = runner
         self._json = json
         self._live = sys.stdin.isatty() and not json
+        self._thinking = False  # the last that was shown
         self.failed = 0  # questions and commands
 
     def talk(self) -> None:
@@ -141,7 +153,7 @@ class Terminal:
     def answer(self, question: str) -> None:
         """Print the answer as it comes, and what became of it."""
         try:
-            exchange = self._runner.run(self._session.ask(question, self.show))
+            exchange = self._runner.run(self._session.ask(question, self.show, self.show_thoughts))
         except KeyboardInterrupt:
             if not self._live:
                 raise
@@ -153,7 +165,7 @@ class Terminal:
         if self._json:
             say(json_text(asdict(exchange)))
             return
-        if exchange.answer:
+        if exchange.answer or (exchange.thoughts and self._live):
             print(flush=True)
         if exchange.error:
             say(f"error: {exchange.error}", err=True)
@@ -162,16 +174,29 @@ class Terminal:
 
     def show(self, text: str) -> None:
         """Print a part of an answer; as JSON it comes whole."""
+        if self._json or not text:
+            return
+        if self._thinking:
+            say("\n" if self._live else "", err=not self._live)
+        self._thinking = False
+        say(text, nl=False)
+
+    def show_thoughts(self, text: str) -> None:
+        """Print a part of the thoughts in grey; beside the output, where that is piped."""
         if not self._json:
-            say(text, nl=False)
+            self._thinking = True
+            self._print_dimmed(text, "")
 
     def note(self, text: str) -> None:
         """Print a remark, dimmed."""
+        self._print_dimmed(text, "\n")
+
+    def _print_dimmed(self, text: str, end: str) -> None:
         from rich.text import Text
 
         from equipoise.blocks.terminal import terminal
 
-        terminal(stderr=not self._live).print(Text(text, "dim"), soft_wrap=True)
+        terminal(stderr=not self._live).print(Text(text, "dim"), soft_wrap=True, end=end)
 
     def fail(self, text: str) -> None:
         """Print a fault, and count it."""

@@ -135,7 +135,7 @@ class Encoding:
         """The tokens of an answer that is not over; the marks of its thoughts are control tokens
         where they are sampled as such.
         """
-        if self.marks is None or not self._mark_ids:
+        if self.marks is None or not self.mark_tokens:
             return self._plain_ids(text)
         marks = (re.escape(self.marks.opening), re.escape(self.marks.closing))
         ids: list[int] = []
@@ -196,11 +196,9 @@ class Encoding:
         end = len(ids)
         while end and ids[end - 1] in self.stop_ids:
             end -= 1
-        shown = list(ids[:end])
-        if self._mark_ids:
-            shown = [i for i in shown if i in self._mark_ids or i not in self._control_ids]
+        shown = [i for i in ids[:end] if i not in self.hidden_tokens]
         return self.tokenizer.decode(
-            shown, skip_special_tokens=not self._mark_ids, clean_up_tokenization_spaces=False
+            shown, skip_special_tokens=not self.mark_tokens, clean_up_tokenization_spaces=False
         )
 
     @cached_property
@@ -224,22 +222,27 @@ class Encoding:
         return any(re.search(rf"\b{name}\b", self.template) for name in variables)
 
     @cached_property
-    def _control_ids(self) -> frozenset[int]:
+    def control_ids(self) -> frozenset[int]:
         added = self.tokenizer.added_tokens_decoder.items()
         special = {i for i, token in added if token.special}
         return frozenset(special | set(self.tokenizer.all_special_ids))
 
     @cached_property
-    def _mark_ids(self) -> frozenset[int]:
+    def mark_tokens(self) -> frozenset[int]:
         """The control tokens that the marks of thoughts are made of, with those of channels."""
         if self.marks is None:
             return frozenset()
         marks = self.marks.opening + self.marks.closing
-        ids = set(self.tokenizer.encode(marks, add_special_tokens=False)) & self._control_ids
+        ids = set(self.tokenizer.encode(marks, add_special_tokens=False)) & self.control_ids
         if ids and CHANNEL in marks:
             vocabulary = self.tokenizer.get_vocab()
             ids |= {vocabulary[token] for token in CHANNEL_TOKENS if token in vocabulary}
         return frozenset(ids)
+
+    @cached_property
+    def hidden_tokens(self) -> frozenset[int]:
+        """The control tokens that an answer's text leaves out, where it shows those of marks."""
+        return self.control_ids - self.mark_tokens if self.mark_tokens else frozenset()
 
     def thought_tokens(self, ids: Sequence[int]) -> int:
         """The number of an answer's first tokens that are thoughts and their marks."""

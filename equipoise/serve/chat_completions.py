@@ -33,6 +33,7 @@ from equipoise.serve.protocol import (
     SamplingRequest,
     StreamOptions,
     TextFormat,
+    Whole,
     check_most,
     check_unserved,
     json_logprob,
@@ -45,6 +46,7 @@ from equipoise.types import Message
 UNSERVED: dict[str, tuple[Any, ...]] = {
     "functions": ([],),
     "function_call": ("none", "auto"),
+    "chat_template_kwargs": ({},),
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),
@@ -54,6 +56,16 @@ UNSERVED: dict[str, tuple[Any, ...]] = {
 class _Text(Body):
     type: Literal["text"]
     text: str
+
+
+class _Refusal(Body):
+    type: Literal["refusal"]
+    refusal: str
+
+    @property
+    def text(self) -> str:
+        """What the model said in place of an answer."""
+        return self.refusal
 
 
 class CalledFunction(Body):
@@ -75,15 +87,19 @@ class ChatMessage(Body):
     """A message as clients write it."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | Annotated[list[_Text], Field(fail_fast=True)]
+    content: str | Annotated[list[_Text | _Refusal], Field(fail_fast=True)]
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _calls_need_no_content(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("tool_calls") and values.get("content") is None:
-            return {**values, "content": ""}
+    def _an_answer_needs_no_content(cls, values: Any) -> Any:
+        """An assistant's content may be null: it called tools, refused, or said nothing."""
+        if not isinstance(values, dict) or values.get("content") is not None:
+            return values
+        if values.get("role") == "assistant" or values.get("tool_calls"):
+            refusal = values.get("refusal")
+            return {**values, "content": refusal if isinstance(refusal, str) else ""}
         return values
 
     def read(self) -> Message:
@@ -130,10 +146,10 @@ class ChatRequest(SamplingRequest):
     """A request for chat completions; `request_type` adds the fields of extensions."""
 
     messages: list[ChatMessage] = Field(min_length=1, fail_fast=True)
-    max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
+    max_tokens: Whole | None = Field(None, ge=1)
+    max_completion_tokens: Whole | None = Field(None, ge=1)
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=LIKELY_TOKENS)
+    top_logprobs: Whole | None = Field(None, ge=0, le=LIKELY_TOKENS)
     continue_final_message: bool | None = None
     tools: Annotated[list[Tool], Field(max_length=128)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
@@ -231,6 +247,7 @@ def _field_names() -> frozenset[str]:
         *(
             ChatMessage,
             _Text,
+            _Refusal,
             StreamOptions,
             ToolCall,
             CalledFunction,
@@ -258,8 +275,11 @@ class ChatCompletion(Completion):
             opening = {"role": "assistant", "content": ""}
             events.append(self._event(number, {"delta": opening}, None, None))
         self.add(number, piece)
-        if piece.text or piece.finish or piece.fields or piece.scores or piece.calls:
+        shown = piece.text or piece.thoughts or piece.calls
+        if shown or piece.finish or piece.fields or piece.scores:
             delta = {**({"content": piece.text} if piece.text else {}), **piece.fields}
+            if piece.thoughts:
+                delta["reasoning_content"] = piece.thoughts
             if piece.calls:
                 delta["tool_calls"] = [_call_delta(part) for part in piece.calls]
             logprobs = self._logprobs(piece.scores) if piece.scores else None
@@ -268,6 +288,8 @@ class ChatCompletion(Completion):
 
     def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
         message = {"role": "assistant", "content": answer.text, "refusal": None, **answer.fields}
+        if thoughts := "".join(answer.thoughts).rstrip():
+            message["reasoning_content"] = thoughts
         if answer.calls:
             message |= {"content": answer.text or None, "tool_calls": answer.tool_calls}
         return {

@@ -1,7 +1,11 @@
 """The text of tokens that come one at a time: no half characters or parts of a stop text."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
+
+from equipoise.serve.engine import Piece
+from equipoise.types import Marks
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 """Stands for bytes that are no character, or not yet one."""
@@ -17,9 +21,14 @@ SentencePiece kind drop that of a text's first token.
 class Detokenizer:
     """Token ids in, whole characters out, which together are the whole answer decoded."""
 
-    def __init__(self, tokenizer: Any, before: Sequence[int] = ()) -> None:
-        """`before` are the tokens that the answer begins with and whose text is known."""
+    def __init__(
+        self, tokenizer: Any, before: Sequence[int] = (), hidden: Collection[int] = ()
+    ) -> None:
+        """`before` are the tokens that the answer begins with and whose text is known; `hidden`
+        those that have no text, where it is not all of the control tokens.
+        """
         self._tokenizer = tokenizer
+        self._hidden = hidden
         self._ids = list(before)[-WINDOW:]
         self._emitted = self._text()
 
@@ -46,8 +55,9 @@ class Detokenizer:
         return self._text()[len(self._emitted) :]
 
     def _text(self) -> str:
+        shown = [token for token in self._ids if token not in self._hidden]
         return self._tokenizer.decode(
-            self._ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            shown, skip_special_tokens=not self._hidden, clean_up_tokenization_spaces=False
         )
 
 
@@ -91,6 +101,58 @@ def _overlap(text: str, stop: str) -> int:
             return len(text) - place
         place = text.find(stop[0], place + 1)
     return 0
+
+
+class ThoughtReader:
+    """Parts an answer that comes in pieces into its thoughts and its text."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._opening = marks.opening.strip()
+        self._closing = StopTexts((marks.closing.strip(),))
+        self._inside = marks.opened
+        self._held: str | None = None if marks.opened else ""  # what may be the opening
+        self._blank = marks.opened  # nothing has been shown since the last mark
+
+    def read(self, piece: Piece) -> Piece:
+        """The piece with its thoughts apart."""
+        text, thoughts = self._part(piece.text)
+        if piece.finish is not None:
+            if self._inside:
+                thoughts += self._closing.end()
+            text += self._unspaced(self._held or "")
+        return replace(piece, text=text, thoughts=thoughts)
+
+    def _part(self, text: str) -> tuple[str, str]:
+        thoughts = ""
+        while True:
+            if self._inside:
+                thought, rest = self._closing.split(text)
+                thoughts += self._unspaced(thought)
+                if rest is None:
+                    return "", thoughts
+                self._inside = False
+                self._blank = True
+                self._held, text = "", rest
+            if self._held is None:
+                return self._unspaced(text), thoughts
+            self._held += text
+            begun = self._held.lstrip()
+            if begun.startswith(self._opening):
+                self._inside = True
+                self._blank = True
+                self._held, text = None, begun[len(self._opening) :]
+                continue
+            if self._opening.startswith(begun):
+                return "", thoughts
+            shown, self._held = self._held, None
+            return self._unspaced(shown), thoughts
+
+    def _unspaced(self, text: str) -> str:
+        """The text without the white space that a part begins with."""
+        if self._blank:
+            text = text.lstrip()
+            self._blank = not text
+        return text
 
 
 class TokenTexts:

@@ -101,6 +101,7 @@ class Piece:
     """A part of an answer in whole characters, the number of its tokens, and their `scores`.
 
     The last has a `finish`; on "error", `error` says why. `fields` are further keys for the client.
+    `thoughts` are a part of what a model that thinks says to itself before it answers.
     """
 
     text: str = ""
@@ -110,6 +111,7 @@ class Piece:
     fields: Mapping[str, Any] = field(default_factory=dict)
     scores: tuple[TokenScore, ...] = ()
     calls: tuple[CallPart, ...] = ()
+    thoughts: str = ""
 
 
 class Engine(Protocol):

@@ -15,7 +15,7 @@ from equipoise.models.encoding import Encoding, NoRoom, ToolMessage
 from equipoise.models.grammar import GrammarCompiler, TokenGrammar
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
-from equipoise.serve.detokenizer import TokenTexts
+from equipoise.serve.detokenizer import ThoughtReader, TokenTexts
 from equipoise.serve.engine import EngineRequest, Piece, Refused
 from equipoise.serve.model_thread import ModelThread, PendingAnswer
 from equipoise.serve.tool_calls import CallForm, CallReader, asked_form, lark_grammar
@@ -38,6 +38,7 @@ class LocalEngine:
         resources = resources or Resources()
         self._resources = resources
         self._encoding = player.shared_encoding(resources)
+        _ = self._encoding.hidden_tokens  # found out before several threads ask
         base, self._adapter = player.base(weights, resources)
         self._prompts = resources.get(
             ("prompts", id(self._encoding)), lambda: PromptEncoder(self._encoding)
@@ -84,10 +85,15 @@ class LocalEngine:
         if form is not None and request.tools:
             names = {tool["function"]["name"] for tool in request.tools}
             reader = CallReader(form, names, several=request.several_calls)
+        thinks = request.prompt_ids is None and not request.prefix
+        marks = self._encoding.marks if thinks else None
+        thoughts = None if marks is None else ThoughtReader(marks)
         self._thread.add(answer)
         try:
             while True:
                 piece = await answer.pieces.get()
+                if thoughts is not None:
+                    piece = thoughts.read(piece)
                 yield piece if reader is None else reader.read(piece)
                 if piece.finish:
                     return

@@ -325,7 +325,7 @@ class PendingAnswer(DecodeRequest):
         self.pieces: asyncio.Queue[Piece] = asyncio.Queue()
         self.outbox: Outbox = []  # the thread's
         self._texts = texts
-        self._detokenizer = Detokenizer(texts.tokenizer, begun_ids)
+        self._detokenizer = Detokenizer(texts.tokenizer, begun_ids, encoding.hidden_tokens)
         self._stops = StopTexts(request.stop)
         self._left = self.limit
         self._unreported = 0  # tokens since the last piece

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from starlette.types import Send
 
 from equipoise import seeds
@@ -116,6 +116,15 @@ class Body(BaseModel):
     )
 
 
+def _whole(value: Any) -> Any:
+    """A whole number that JSON wrote as 5.0, as 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""An integer as JSON has it: 5, or 5.0."""
+
+
 class StreamOptions(Body):
     """Settings of a stream of events."""
 
@@ -162,15 +171,15 @@ class SamplingRequest(Body):
     stream_options: StreamOptions | None = None
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=-1, le=2**31)
+    top_k: Whole | None = Field(None, ge=-1, le=2**31)
     min_p: float | None = Field(None, ge=0, lt=1)
     repetition_penalty: float | None = Field(None, gt=0, le=10)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     response_format: TextFormat | None = None
     stop: _Stop | Annotated[list[_Stop], Field(max_length=16)] | None = None
-    seed: int | None = Field(None, ge=-SEED, lt=SEED)
-    n: int | None = Field(None, ge=1)
+    seed: Whole | None = Field(None, ge=-SEED, lt=SEED)
+    n: Whole | None = Field(None, ge=1)
 
     @property
     def answers(self) -> int:
@@ -280,6 +289,7 @@ class Answer:
     """An answer as far as it has come."""
 
     texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
     scores: list[TokenScore] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     finish: str | None = None
@@ -338,6 +348,7 @@ class Completion(ABC):
         """Take in a piece of an answer."""
         answer = self._answers[number]
         answer.texts.append(piece.text)
+        answer.thoughts.append(piece.thoughts)
         answer.scores += piece.scores
         answer.calls += piece.calls
         answer.fields.update(piece.fields)

@@ -24,6 +24,7 @@ from equipoise.serve.protocol import (
     Problem,
     Reply,
     SamplingRequest,
+    Whole,
     check_most,
     check_unserved,
     json_logprob,
@@ -43,9 +44,9 @@ class CompletionRequest(SamplingRequest):
     """A request to go on with one text or with several, given as text or as token ids."""
 
     prompt: Any
-    max_tokens: int | None = Field(None, ge=0)
+    max_tokens: Whole | None = Field(None, ge=0)
     echo: bool | None = None
-    logprobs: int | None = Field(None, ge=0, le=LIKELY_TOKENS)
+    logprobs: Whole | None = Field(None, ge=0, le=LIKELY_TOKENS)
     add_special_tokens: bool | None = None
 
     @property

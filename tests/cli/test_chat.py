@@ -91,6 +91,7 @@ def test_an_answer_is_one_json_object_a_line(chat):
     assert found == {
         "question": "What is 7 + 12?",
         "answer": "What is 7 + 12?",
+        "thoughts": "",
         "finish": "stop",
         "tokens": 2,
         "error": "",
@@ -267,3 +268,32 @@ def test_the_players_sampling_counts_where_the_settings_leave_it_open():
     changed = _defaults(player, "Be.", settings)
     assert (changed.temperature, changed.max_tokens, changed.top_p) == (0.0, 3, 0.9)
     assert changed.messages == (Message("system", "Be."),)
+
+
+class Thinker(Echo):
+    """An engine that thinks before it answers."""
+
+    async def generate(self, request):
+        self.asked.append(request)
+        yield Piece(thoughts="9? ", tokens=1)
+        yield Piece("Ten", thoughts="No.", tokens=1)
+        yield Piece(".", "stop", 1)
+
+
+def test_thoughts_are_shown_beside_the_answer_and_forgotten():
+    thinker = Thinker()
+    shown, thoughts = [], []
+    session = ChatSession(thinker, EngineRequest(()))
+    exchange = asyncio.run(session.ask("one", shown.append, thoughts.append))
+    assert (exchange.answer, exchange.thoughts) == ("Ten.", "9? No.")
+    assert ("".join(shown), "".join(thoughts)) == ("Ten.", "9? No.")
+    assert session.messages[-1] == Message("assistant", "Ten.")
+
+
+def test_a_piped_answer_is_without_its_thoughts(command, monkeypatch, fake_catalogue):
+    catalogue = fake_catalogue({"echo": Thinker()})
+    monkeypatch.setattr("equipoise.serve.settings.catalogue_of", lambda *_: catalogue)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one\n"))
+    result = command("chat", "builtin")
+    assert result.out == "Ten.\n"
+    assert "9? No." in result.err
