@@ -340,7 +340,7 @@ def events(step: Stream, body: dict[str, Any]) -> Iterator[bytes]:
 @pytest.fixture
 def openai_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     """A server of its own for the test. Clients pause only as long as it asks them to."""
-    monkeypatch.setattr("equipoise.players.requests.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("equipoise.system.http_bounds.FIRST_PAUSE", 0.01)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = OpenAIServer()
     yield server

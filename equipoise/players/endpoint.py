@@ -18,13 +18,8 @@ from equipoise.models.resources import MemoryReplies, Replies, Resources, Spendi
 from equipoise.models.thought_marks import SWITCHES
 from equipoise.players.endpoint_settings import TEMPLATE_VARIABLES, EndpointSettings
 from equipoise.players.requests import Connection, Failure, configuration_fault
-from equipoise.players.server_reply import (
-    UNSTATED,
-    WITHHELD,
-    ServerReply,
-    Usage,
-    without_surrogates,
-)
+from equipoise.players.server_reply import UNSTATED, WITHHELD, ServerReply, Usage
+from equipoise.system.http_bounds import without_surrogates
 from equipoise.types import Move, View, record_id
 
 

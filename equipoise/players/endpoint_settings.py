@@ -12,6 +12,7 @@ from equipoise.models.thought_marks import SWITCHES
 from equipoise.players.base import Player
 from equipoise.system.addresses import KeyVariable, check_address, key_of, of_the_machine
 from equipoise.system.effects import NOTHING, Text, Url
+from equipoise.system.http_bounds import LONGEST_REPLY
 
 # Fields of the request that settings fill, so that `extra_body` may not: field -> setting.
 SETTING_OF_FIELD = {
@@ -117,7 +118,9 @@ class EndpointSettings(Player):
         6, ge=0, description="more attempts after a time-out, a broken connection, 429 or 5xx"
     )
     longest_reply: int = Field(
-        16 * 2**20, ge=1, description="bytes of a reply, uncompressed; a longer one fails its row"
+        LONGEST_REPLY,
+        ge=1,
+        description="bytes of a reply, uncompressed; a longer one fails its row",
     )
     prices: Prices | None = Field(None, description="prices of tokens; null: costs are not counted")
     budget: Budget = Field(

@@ -1,21 +1,16 @@
 """Requests for a chat completion to an OpenAI-compatible server, and their retries.
 
 Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are retried, after a
-pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at most LONGEST_PAUSE), or
-after the server's Retry-After and a little more.
+pause that grows (`http_bounds.pause_after`), or after the server's Retry-After and a little more.
 """
 
 import asyncio
-import email.utils
-import random
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeVar
 
-from equipoise.errors import clean_message
 from equipoise.players.endpoint_settings import SETTING_OF_FIELD, EndpointSettings
 from equipoise.players.server_reply import (
     UNSTATED,
@@ -24,17 +19,19 @@ from equipoise.players.server_reply import (
     Usage,
     decode,
     read_reply,
-    without_surrogates,
+)
+from equipoise.system import http_bounds
+from equipoise.system.http_bounds import (
+    LONGEST_MESSAGE,
+    SHORTEST_SECRET,
+    brief_message,
+    is_transient,
+    pause_after,
+    without_key,
 )
 
 T = TypeVar("T")
-FIRST_PAUSE = 0.5  # seconds
-LONGEST_PAUSE = 30.0  # seconds
 PATIENCE = 600.0  # seconds: a server that requests a longer wait is not waited for
-CONNECTING = 15.0  # seconds until a host that does not answer counts as unreachable
-SHORTEST_SECRET = 16  # characters of a key that is more than a word
-LONGEST_MESSAGE = 300  # characters of a server's message that are repeated in ours
-TRANSIENT = {408, 409, 425, 429}  # HTTP statuses below 500 that may pass
 NO_SUCH_MODEL = re.compile(
     r"requested|not a valid|invalid model|not exist|not found|no such|unknown model|not available"
 )
@@ -89,17 +86,18 @@ class Connection:
         self._clients = [self._connect(url) for url in urls]
 
     def _connect(self, url: str) -> Any:
-        from openai import AsyncOpenAI, Timeout
+        from openai import AsyncOpenAI
 
-        from equipoise.players.http_client import BoundedClient
+        from equipoise.system.http_client import BoundedClient
 
         player, key = self._player, self._key or "none"
+        http_client = BoundedClient(url, longest=player.longest_reply, timeout=player.timeout)
         client = AsyncOpenAI(
             base_url=url,
             api_key=key,
             max_retries=0,
-            timeout=Timeout(player.timeout, connect=min(player.timeout, CONNECTING)),
-            http_client=BoundedClient(url, longest=player.longest_reply),
+            timeout=http_client.timeout,
+            http_client=http_client,
             # Set here so that OPENAI_CUSTOM_HEADERS cannot put another in its place.
             default_headers={"Authorization": f"Bearer {key}"},
         )
@@ -119,7 +117,7 @@ class Connection:
                 return result
             pause = pause_after(attempts)
             if result.wait is not None:
-                pause = result.wait + min(pause, FIRST_PAUSE)
+                pause = result.wait + min(pause, http_bounds.FIRST_PAUSE)
             if pause > PATIENCE or await set_within(stop, pause):
                 return result
         raise AssertionError("the attempts have no end")
@@ -166,7 +164,7 @@ class Connection:
         import openai
 
         try:
-            async with asyncio.timeout(min(self._timeout, CONNECTING)):
+            async with asyncio.timeout(min(self._timeout, http_bounds.CONNECTING)):
                 cards = await self._clients[place].models.list()
                 return [str(card.id) for card in cards.data]
         except TimeoutError:
@@ -187,8 +185,8 @@ class Connection:
         return Failure(
             self._clean(str(message or error.response.text or error.message)),
             status,
-            transient=status in TRANSIENT or (status >= 500 and status != 501),
-            wait=retry_after(error.response.headers),
+            transient=is_transient(status),
+            wait=http_bounds.retry_after(error.response.headers),
             code=str(error.code or ""),
             field=str(error.param or ""),
         )
@@ -196,12 +194,12 @@ class Connection:
     def _lost_connection(self, error: Any) -> Failure:
         import httpx2
 
-        from equipoise.players.http_client import ReplyTooLongError
+        from equipoise.system.http_client import ReplyTooLongError, is_unreachable
 
         cause = error.__cause__
         if isinstance(cause, ReplyTooLongError):
             return Failure(str(cause))
-        unreachable = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
+        unreachable = is_unreachable(cause)
         if isinstance(cause, httpx2.TimeoutException) and not unreachable:
             return self._time_out()
         return Failure(
@@ -211,48 +209,7 @@ class Connection:
         )
 
     def _clean(self, message: str) -> str:
-        """`message` on one line, short, and without the key, should the server have repeated it."""
-        if self._key:
-            message = without_key(message, self._key)
-        message = clean_message(" ".join(without_surrogates(message).split()))
-        if len(message) <= LONGEST_MESSAGE:
-            return message
-        return f"{message[:LONGEST_MESSAGE]}…"
-
-
-def without_key(text: str, key: str) -> str:
-    """`text` with "[key]" for the key, forwards or backwards, in any case, and with up to six
-    signs or blanks between two of its characters, where it is long enough to be no word.
-    """
-    text = text.replace(key, "[key]")
-    letters = [re.escape(letter) for letter in key if letter.isalnum()]
-    if len(letters) < SHORTEST_SECRET:
-        return text
-    between = r"[\W_]{0,6}"
-    forms = between.join(letters), between.join(reversed(letters))
-    return re.sub("|".join(forms), "[key]", text, flags=re.IGNORECASE)
-
-
-def pause_after(attempts: int) -> float:
-    """Seconds to wait after so many attempts that failed: drawn, and longer each time."""
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempts - 1, 60))
-    return random.uniform(0, longest)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the time in Retry-After (seconds, or an HTTP date); None without one."""
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        date = email.utils.parsedate_to_datetime(value).timestamp()
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, date - time.time())
+        return brief_message(message, self._key)
 
 
 async def set_within(event: asyncio.Event, seconds: float) -> bool:

@@ -6,10 +6,11 @@ server's count: it may have been paid for.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from equipoise.system.http_bounds import without_surrogates
 
 LARGEST_COUNT = 10_000_000  # tokens; no call takes more, whatever a server says
 COMPLETE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}
@@ -19,7 +20,6 @@ THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 """The fields of a message in which servers give thoughts."""
 KINDS = ("thinking", "reasoning")
 """The types of parts that hold thoughts."""
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 LOWEST = -1e9  # nats; a token of less is none that was sampled
 ROUNDING = 1e-3  # nats above 0 that a log-probability may lie, as floats are rounded
 
@@ -192,8 +192,3 @@ def brief(value: Any) -> str:
         return str(value)[:200]
     except RecursionError:  # as deep as its JSON may be, but not twice
         return "nested values"
-
-
-def without_surrogates(text: str) -> str:
-    """`text` with � in place of halves of a character, which no file can hold."""
-    return LONE_SURROGATE.sub("\ufffd", text)

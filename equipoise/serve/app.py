@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.chat_completions import ChatEndpoint
 from equipoise.serve.protocol import Problem, Reply, read_object
 from equipoise.serve.text_endpoints import CompletionEndpoint, Detokenize, Tokenize, TokenizerInfo
+from equipoise.system.addresses import is_loopback
 
 POSTED = {
     "/v1/chat/completions": ChatEndpoint,
@@ -207,14 +207,6 @@ class AccessCheck:
                 "without a token, only this machine's own names and pages are served",
                 "forbidden",
             )
-
-
-def is_loopback(host: str) -> bool:
-    """True if a host's name or address is this machine's own."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:

@@ -20,10 +20,11 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from equipoise.errors import ConfigError
-from equipoise.serve.app import create, is_loopback
+from equipoise.serve.app import create
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.protocol import Problem
+from equipoise.system.addresses import is_loopback
 from equipoise.system.interrupts import end
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -30,6 +31,14 @@ def check_address(url: str) -> str:
     if "@" in parts.netloc or parts.query:
         raise ValueError("must hold no key or password; name the key's variable in api_key_env")
     return url.rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    """True if a host's name or address is this machine's own."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_variable(name: str) -> str:

@@ -253,9 +253,9 @@ def test_whatever_a_server_does(
 PLAYER = """
 import sys
 from pathlib import Path
-from equipoise.players import requests
+from equipoise.system import http_bounds
 from tests.players.test_account import play
-requests.FIRST_PAUSE = 0.01
+http_bounds.FIRST_PAUSE = 0.01
 class Server:
     url = sys.argv[1]
 changes = {"concurrency": int(sys.argv[3]), "budget": {"calls": int(sys.argv[4])}, "timeout": 0.3}

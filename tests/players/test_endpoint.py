@@ -20,7 +20,8 @@ from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources, Spending
 from equipoise.players.base import Player, Scorer
 from equipoise.players.endpoint import Endpoint
-from equipoise.players.requests import PATIENCE, retry_after
+from equipoise.players.requests import PATIENCE
+from equipoise.system.http_bounds import retry_after
 from equipoise.types import Message, Move, PlayerId, View, user
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
@@ -121,7 +122,7 @@ def test_moves_come_in_the_order_of_their_views(openai_server, opened):
         (Say(None, finish="length"), Move("", "length", prompt_tokens=10, completion_tokens=5)),
         (
             Say("yes", message={"reasoning_content": "hm"}),
-            Move("yes", prompt_tokens=10, completion_tokens=5),
+            Move("yes", prompt_tokens=10, completion_tokens=5, thoughts="hm"),
         ),
         (Say("free", usage=None), Move("free")),
     ],

@@ -15,7 +15,6 @@ from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
-from equipoise.players.http_client import BoundedClient, BoundedStream, ReplyTooLongError
 from equipoise.players.server_reply import (
     LARGEST_COUNT,
     UnusableReplyError,
@@ -25,6 +24,7 @@ from equipoise.players.server_reply import (
     read_usage,
 )
 from equipoise.system.addresses import machine
+from equipoise.system.http_client import BoundedClient, ReplyTooLongError
 from equipoise.types import View, user
 
 HUGE = 10**30
@@ -362,18 +362,6 @@ class Pieces(httpx2.AsyncByteStream):
 
     async def aclose(self):
         self.closed = True
-
-
-def test_a_stream_is_read_up_to_its_limit():
-    async def read(stream):
-        whole = [piece async for piece in stream]
-        await stream.aclose()
-        return whole
-
-    inner = Pieces(3)
-    assert asyncio.run(read(BoundedStream(inner, 12))) == [b"abcd"] * 3 and inner.closed
-    with pytest.raises(ReplyTooLongError, match=r"^the reply is longer than 11 bytes$"):
-        asyncio.run(read(BoundedStream(Pieces(3), 11)))
 
 
 @pytest.mark.parametrize("stream", [False, True])

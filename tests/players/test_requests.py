@@ -10,15 +10,10 @@ from openai_server import Raw
 
 from equipoise.players import requests
 from equipoise.players.endpoint import Endpoint
-from equipoise.players.http_client import ReplyTooLongError
-from equipoise.players.requests import (
-    Connection,
-    Failure,
-    configuration_fault,
-    pause_after,
-    retry_after,
-    set_within,
-)
+from equipoise.players.requests import Connection, Failure, configuration_fault, set_within
+from equipoise.system import http_bounds
+from equipoise.system.http_bounds import pause_after, retry_after
+from equipoise.system.http_client import ReplyTooLongError
 
 
 def endpoint(**settings) -> Endpoint:
@@ -26,14 +21,14 @@ def endpoint(**settings) -> Endpoint:
 
 
 def test_pauses_grow_up_to_the_longest(monkeypatch):
-    monkeypatch.setattr(requests.random, "uniform", lambda low, high: (low, high))
+    monkeypatch.setattr(http_bounds.random, "uniform", lambda low, high: (low, high))
     longest = [pause_after(n) for n in (1, 2, 3, 6, 7, 8, 500)]
     assert longest == [(0, 0.5), (0, 1), (0, 2), (0, 16), (0, 30), (0, 30), (0, 30)]
 
 
 def test_when_to_come_again(monkeypatch):
     now = 1_700_000_000.0
-    monkeypatch.setattr(requests.time, "time", lambda: now)
+    monkeypatch.setattr(http_bounds.time, "time", lambda: now)
     for value, seconds in (("3", 3.0), ("-3", 0.0), ("1.5", 1.5), ("soon", None), ("", None)):
         assert retry_after({"retry-after": value}) == seconds
     for ahead, seconds in ((90, 90.0), (-90, 0.0)):

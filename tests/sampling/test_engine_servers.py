@@ -27,6 +27,7 @@ from equipoise.sampling.engines.base import (
 )
 from equipoise.sampling.engines.remote_engine import Engine, EngineServer, ProbedEngine
 from equipoise.sampling.engines.vllm import Vllm
+from equipoise.system import http_bounds
 
 URL = "http://127.0.0.1:1"
 ADAPTER = EngineAdapter("equipoise:a@1:0", Path("/a"))
@@ -274,7 +275,7 @@ def test_the_longest_unused_makes_room_also_where_the_server_lost_it(engine_serv
 
 
 def test_a_busy_server_is_asked_again_and_a_lost_adapter_loaded_again(engine_server, monkeypatch):
-    monkeypatch.setattr(remote_engine, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(http_bounds, "FIRST_PAUSE", 0.001)
     answers = [(503, "busy"), (429, "busy"), (410, "lost"), (200, {"ids": [4]})]
     server = engine_server({"/answer": answers, "/load": [(200, "")]})
     engine = Engine(loading(server))
@@ -284,8 +285,34 @@ def test_a_busy_server_is_asked_again_and_a_lost_adapter_loaded_again(engine_ser
     assert [path for path, *_ in server.asked] == ["/load", "/answer"] * 4
 
 
+def test_an_engine_s_reply_is_read_no_further_than_any_other(engine_server, monkeypatch):
+    server = engine_server({"/answer": [(200, "x" * (http_bounds.LONGEST_REPLY + 1))]})
+    with pytest.raises(ModelError, match=f"^sampler {server.url}: the reply is longer than"):
+        Engine(loading(server)).sample(None, ROWS[:1], SamplingSettings(), ())
+
+
+def test_an_engine_s_refusal_repeats_no_key(engine_server, monkeypatch):
+    monkeypatch.setenv("KEY", "a-long-secret-key")
+    server = engine_server({"/answer": [(400, "no a-long-secret-key here")]})
+    with pytest.raises(ModelError, match=r"HTTP 400: no \[key\] here$"):
+        Engine(loading(server, api_key_env="KEY")).sample(None, ROWS[:1], SamplingSettings(), ())
+
+
+def test_an_engine_here_is_asked_directly_whatever_the_proxy(engine_server, monkeypatch):
+    monkeypatch.setenv("EQUIPOISE_PROXY", "http://127.0.0.1:1")
+    server = engine_server({"/answer": [(200, {"ids": [4]})]})
+    assert Engine(loading(server)).sample(None, ROWS[:1], SamplingSettings(), ())
+
+
+def test_an_engine_elsewhere_is_asked_through_the_proxy(monkeypatch):
+    monkeypatch.setenv("EQUIPOISE_PROXY", "http://127.0.0.1:1")
+    settings = {"base_url": ["http://engine.example"], "model": "m", "patience": 0}
+    with pytest.raises(ModelError, match=r"sampler http://engine\.example: "):
+        Engine(Loading.model_validate(settings)).sample(None, ROWS[:1], SamplingSettings(), ())
+
+
 def test_the_next_server_answers_where_one_is_gone(engine_server, monkeypatch):
-    monkeypatch.setattr(remote_engine, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(http_bounds, "FIRST_PAUSE", 0.001)
     gone = engine_server({"/answer": [(502, "")]})
     there = engine_server({"/answer": [(200, {"ids": [4]})]})
     engine = Engine(loading(gone, there))

@@ -10,7 +10,7 @@ import pytest
 
 from equipoise import seeds
 from equipoise.errors import ModelError
-from equipoise.serve.app import AccessCheck, is_loopback
+from equipoise.serve.app import AccessCheck
 from equipoise.serve.asgi_endpoint import Limits, _as_problem, _timed_out
 from equipoise.serve.engine import CallPart, EngineError, EngineRequest, Piece, Refused
 from equipoise.serve.protocol import (
@@ -26,6 +26,7 @@ from equipoise.serve.protocol import (
     read_object,
     validate_body,
 )
+from equipoise.system.addresses import is_loopback
 
 
 def sent(work):

@@ -46,7 +46,7 @@ def test_no_faulty_reply_holds_a_forged_grade():
 def test_every_kind_of_fault_meets_a_player(monkeypatch):
     """One player, 60 rows, a fault in every other reply: grades, or errors with a reason."""
     monkeypatch.setenv("EQUIPOISE_SOAK_KEY", endpoints.KEY)
-    monkeypatch.setattr("equipoise.players.requests.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("equipoise.system.http_bounds.FIRST_PAUSE", 0.01)
     trap = Trap()
     server = FaultyServer(0.5, trap.url)
     player = endpoints.recipe(server.url, 2, None)["judge"]["model"]

@@ -110,7 +110,11 @@ class ServedModels:
 
 
 class ServerGone(EquipoiseError):  # noqa: N818
-    """The server does not answer; it may be back soon."""
+    """The server does not answer; it may be back soon, by its own word in `wait` seconds."""
+
+    def __init__(self, message: str, wait: float = 0.0) -> None:
+        super().__init__(message)
+        self.wait = wait
 
 
 class ServerRefused(ModelError):  # noqa: N818

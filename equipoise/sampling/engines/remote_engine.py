@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import json
-import random
 import threading
 import time
 import weakref
@@ -17,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from equipoise.errors import ModelError, UserError
 from equipoise.models.device import return_unused_memory
@@ -31,17 +30,22 @@ from equipoise.sampling.engines.base import (
     ServerGone,
     ServerRefused,
 )
+from equipoise.system.addresses import is_loopback
+from equipoise.system.http_bounds import (
+    brief_message,
+    is_transient,
+    json_or_text,
+    pause_after,
+    retry_after,
+    server_message,
+)
 
 if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
 
 T = TypeVar("T")
-FIRST_PAUSE = 0.25  # seconds, drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n
-LONGEST_PAUSE = 5.0  # seconds
-CONNECTING = 15.0  # seconds until a host that does not answer counts as gone
-BUSY = {429, 502, 503, 504}  # HTTP statuses of a server that is there but cannot answer
-KEPT_CONNECTIONS = 100  # idle ones that stay open
-LONGEST_MESSAGE = 300  # characters of a server's message that are repeated in ours
+TOO_LONG = 413  # the HTTP status for what is too large
+FAULT = 500  # the HTTP status of an engine that failed on what it was asked; it is not asked again
 PROBE_TEMPERATURE = 0.7  # at 1, raw log-probabilities are the right ones
 PROBE_TOKENS = 16  # of a probe's answer, at most
 ROUNDING = 0.02  # nats a token: a smaller gap is rounding, whatever else it is near to
@@ -192,8 +196,7 @@ class Engine:
                 failing_since = failing_since or time.monotonic()
                 if time.monotonic() - failing_since > self.settings.patience:
                     raise _gone(server, error) from error
-                longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt, 10))
-                await asyncio.sleep(random.uniform(0, longest))
+                await asyncio.sleep(max(error.wait, pause_after(attempt + 1)))
             except ServerRefused as error:
                 raise ModelError(f"sampler {server.url}: {error}") from error
             except (ValueError, LookupError, TypeError) as error:
@@ -249,7 +252,7 @@ class EngineServer:
     """A server and its adapters, seen from the event loop. Raises ServerGone and ServerRefused."""
 
     def __init__(self, settings: RemoteSampler, url: str) -> None:
-        import httpx2
+        from equipoise.system.http_client import BoundedClient
 
         self.settings = settings
         self.url = url
@@ -257,17 +260,14 @@ class EngineServer:
         self._base = ""
         self._lock = asyncio.Lock()
         self.asleep = False
-        key = settings.key()
-        self._client = httpx2.AsyncClient(
-            base_url=url,
-            headers={} if key is None else {"authorization": f"Bearer {key}"},
-            timeout=httpx2.Timeout(settings.timeout, connect=CONNECTING, pool=None),
-            limits=httpx2.Limits(
-                max_connections=settings.concurrency + 1, max_keepalive_connections=KEPT_CONNECTIONS
-            ),
-            follow_redirects=False,
-            trust_env=False,
-            verify=url.startswith("https"),
+        self._key = settings.key()
+        self._client = BoundedClient(
+            url,
+            key=self._key,
+            timeout=settings.timeout,
+            connections=settings.concurrency + 1,
+            # An engine on this machine is asked directly, whatever way leads to services.
+            through_proxy=not is_loopback(urlsplit(url).hostname or ""),
         )
 
     async def get(self, path: str) -> Any:
@@ -290,18 +290,24 @@ class EngineServer:
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         import httpx2
 
+        from equipoise.system.http_client import ReplyTooLongError
+
         try:
             reply = await self._client.request(method, path, json=body)
         except httpx2.TimeoutException as error:
             raise ServerGone(f"no answer within {self.settings.timeout:g} s") from error
-        except httpx2.TransportError as error:
-            raise ServerGone(str(error) or "broken connection") from error
-        if reply.status_code in BUSY:
-            raise ServerGone(f"HTTP {reply.status_code}: {_message(reply.text)}")
-        if reply.status_code >= 400:
-            message = f"HTTP {reply.status_code}: {_message(reply.text)}"
-            raise ServerRefused(message, reply.status_code)
-        return _json_or_text(reply.text)
+        except ReplyTooLongError as error:
+            raise ServerRefused(str(error), TOO_LONG) from error
+        except httpx2.RequestError as error:
+            message = brief_message(str(error), self._key)
+            raise ServerGone(message or "broken connection") from error
+        status = reply.status_code
+        if not reply.is_success:
+            message = f"HTTP {status}: {server_message(reply.text, self._key)}"
+            if is_transient(status) and status != FAULT:
+                raise ServerGone(message, retry_after(reply.headers) or 0.0)
+            raise ServerRefused(message, status)
+        return json_or_text(reply.text)
 
     async def prepare(self, adapter: EngineAdapter | None) -> str:
         """Wake the server, load the adapter (None: the base); its name for the weights."""
@@ -340,24 +346,6 @@ class EngineServer:
         """Ask the server anew what it holds: it may have been restarted."""
         self._adapters = None
         self.asleep = False
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _message(text: str) -> str:
-    content = _json_or_text(text)
-    for key in ("error", "message", "detail"):
-        if isinstance(content, dict) and key in content:
-            content = content[key]
-    message = " ".join(str(content).split())
-    if len(message) <= LONGEST_MESSAGE:
-        return message
-    return f"{message[:LONGEST_MESSAGE]}…"
 
 
 # -- one player's part

@@ -1,15 +1,22 @@
-"""The HTTP client of endpoints: one host, the way that `--proxy` names, bounded replies."""
+"""The HTTP client of endpoints and engines: one host, the proxy of `--proxy`, bounded replies.
 
-from collections.abc import AsyncIterator
+Requests go to the address that the configuration names and nowhere else: redirects are not
+followed, and a proxy is used only where `--proxy` says so.
+"""
+
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
-from openai import DefaultAsyncHttpxClient
 
 from equipoise.system.addresses import Machine
+from equipoise.system.http_bounds import (
+    CONNECTING,
+    KEPT_CONNECTIONS,
+    LONGEST_REFUSAL,
+    LONGEST_REPLY,
+)
 
-LONGEST_REFUSAL = 64 * 1024  # bytes that are read of a reply that reports an error
 # What belongs to the body as it came, and not to what was read of it.
 OF_THE_BODY = {"content-encoding", "content-length", "transfer-encoding"}
 
@@ -18,52 +25,51 @@ class ReplyTooLongError(httpx2.DecodingError):
     """A reply that is longer than it may be."""
 
 
-class BoundedStream(httpx2.AsyncByteStream):
-    """A body in pieces, of at most so many bytes. Raises ReplyTooLongError at the next one."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, longest: int) -> None:
-        self._stream, self._longest = stream, longest
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            if size > self._longest:
-                raise ReplyTooLongError(f"the reply is longer than {self._longest} bytes")
-            yield piece
-
-    async def aclose(self) -> None:
-        """Close the connection's end of it."""
-        await self._stream.aclose()
-
-
-class BoundedClient(DefaultAsyncHttpxClient):
+class BoundedClient(httpx2.AsyncClient):
     """A client that stops reading a reply which grows too long, and follows no redirects."""
 
-    def __init__(self, base_url: str, *, longest: int) -> None:
-        """`longest`: bytes of a reply, uncompressed. Raises ConfigError for a faulty --proxy."""
+    def __init__(
+        self,
+        base_url: str = "",
+        *,
+        longest: int = LONGEST_REPLY,
+        key: str | None = None,
+        timeout: float | None = None,
+        connections: int | None = None,
+        through_proxy: bool = True,
+    ) -> None:
+        """`longest`: bytes of a reply, uncompressed; `timeout`: seconds of a part of an exchange.
+
+        `key`: sent as the bearer's; `connections`: the most at once; `through_proxy`: by the way
+        that `--proxy` names. Raises ConfigError for a faulty --proxy.
+        """
         here = Machine.here()
+        proxy = here.proxy if through_proxy else None
+        trust_env = here.uses_environment and through_proxy
         # Requests go to base_url alone, wherever the server would redirect them; so http never
         # leads to TLS, and loading certificates, the slowest part of opening a player, can be left
         # out.
-        encrypted = urlsplit(base_url).scheme != "http" or here.proxy or here.uses_environment
+        encrypted = urlsplit(base_url).scheme != "http" or proxy or trust_env
+        connecting = CONNECTING if timeout is None else min(timeout, CONNECTING)
         super().__init__(
+            base_url=base_url,
+            headers={} if key is None else {"authorization": f"Bearer {key}"},
+            timeout=httpx2.Timeout(timeout, connect=connecting, pool=None),
+            limits=httpx2.Limits(
+                max_connections=connections, max_keepalive_connections=KEPT_CONNECTIONS
+            ),
             follow_redirects=False,
             verify=bool(encrypted),
-            trust_env=here.uses_environment,
-            proxy=here.proxy,
+            trust_env=trust_env,
+            proxy=proxy,
         )
         self._longest = longest
 
     async def send(
         self, request: httpx2.Request, *, stream: bool = False, **options: Any
     ) -> httpx2.Response:
-        """The response; read to its end, unless it is a `stream`. Raises ReplyTooLongError."""
+        """The response, read to its end. Raises ReplyTooLongError."""
         response = await super().send(request, stream=True, **options)
-        if stream and response.is_success:
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = BoundedStream(response.stream, self._longest)
-            return response
         try:
             body = await self._read(response)
         finally:
@@ -78,7 +84,8 @@ class BoundedClient(DefaultAsyncHttpxClient):
     async def _read(self, response: httpx2.Response) -> bytes:
         """The body, uncompressed; of a refusal no more than its beginning."""
         longest = self._longest if response.is_success else LONGEST_REFUSAL
-        pieces, size = [], 0
+        pieces: list[bytes] = []
+        size = 0
         async for piece in response.aiter_bytes():
             pieces.append(piece)
             size += len(piece)
@@ -87,3 +94,8 @@ class BoundedClient(DefaultAsyncHttpxClient):
             if size > longest:
                 break
         return b"".join(pieces)[:longest]
+
+
+def is_unreachable(error: BaseException | None) -> bool:
+    """True if an error says that no connection came about."""
+    return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
