@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.runs.directory import RunDirectory
-from equipoise.system.files import write_text
+from equipoise.system.folder import write_text
 
 RESULTS = "benchmarks/results"
 

@@ -32,7 +32,7 @@ from equipoise.matches.base import Planned
 from equipoise.matches.match_play import play
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
-from equipoise.system.files import write_text
+from equipoise.system.folder import write_text
 from equipoise.types import Move, PlayerId, Prompt, View
 
 SEATS = (2, 1, 3, 4, 5, 6)

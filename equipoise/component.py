@@ -114,6 +114,7 @@ FREE = frozenset(
         "executor",
         "patience",
         "python",
+        "readable_by_others",
         "replicas",
         "retries",
         "timeout",

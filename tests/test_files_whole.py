@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import RunError
-from equipoise.system.files import check_whole, faults, write_folder, write_text
+from equipoise.system.files import check_whole, faults
+from equipoise.system.folder import write_folder, write_text
 from equipoise.system.locks import check_place
 
 

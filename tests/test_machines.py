@@ -10,6 +10,7 @@ import pytest
 
 from equipoise.errors import RunBusy, RunError
 from equipoise.learners.training_worker import wait_for_silence
+from equipoise.system.folder import Folder
 from equipoise.system.locks import hold_lock, lock, machine, network_disk
 
 
@@ -60,7 +61,7 @@ def test_who_only_looks_keeps_nobody_out(tmp_path):
     with path.open("w") as looked:
         lock(looked, shared=True)
         threading.Timer(0.05, looked.close).start()
-        with hold_lock(path, RunBusy):
+        with Folder.open(tmp_path) as folder, hold_lock(folder, RunBusy):
             pass
 
 
@@ -73,6 +74,7 @@ def test_a_disk_without_locks_is_one_message(tmp_path, monkeypatch):
     monkeypatch.setattr("fcntl.flock", refuse)
     with (
         pytest.raises(RunError, match=r"\.lock: cannot be locked .*No locks available"),
-        hold_lock(tmp_path / ".lock", RunBusy),
+        Folder.open(tmp_path) as folder,
+        hold_lock(folder, RunBusy),
     ):
         raise AssertionError("it was held")

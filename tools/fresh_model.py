@@ -20,7 +20,7 @@ from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError, UserError
 from equipoise.prompts import prompt_files
 from equipoise.system.command_options import Json, say, show
-from equipoise.system.files import write_folder
+from equipoise.system.folder import write_folder
 from equipoise.system.locks import check_place, check_writable
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from equipoise.report.history import history
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory, is_run
-from equipoise.system.files import write_text
 from equipoise.types import PlayerId, record_id
 
 
@@ -79,11 +78,10 @@ def _make_run(
 
 def _name_elsewhere(run: RunDirectory, player: PlayerId, folder: Path) -> None:
     """Name an outside exploiter's run in the run; a note where that cannot be written."""
-    home = run.folder / FOLDER
     name = f"{player}.{record_id(str(folder))}{POINTER}"
     try:
-        home.mkdir(exist_ok=True)
-        write_text(home / name, str(folder))
+        with run.files.inner(FOLDER, make=True) as named:
+            named.write(name, str(folder))
     except OSError as error:
         show_notes(
             [

@@ -39,7 +39,7 @@ from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.monitor import Monitor, Silent
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import request_moves, unplayed_chunks
-from equipoise.system.files import write_text
+from equipoise.system.folder import Folder, write_text
 from equipoise.system.plugins import plugin_table
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
@@ -175,7 +175,7 @@ class Trace:
         }
 
 
-def _directory(folder: Path, config: RunConfig, ledger: Ledger) -> RunDirectory:
+def _directory(folder: Folder, config: RunConfig, ledger: Ledger) -> RunDirectory:
     """The folder of a cold start, played as a run is."""
     directory = RunDirectory(folder, {}, ledger)
     directory.config = config
@@ -229,8 +229,9 @@ class TeacherMatches:
         ids = [plan.id for plan in planned]
         path = folder / "ledger.sqlite"
         with (
+            Folder.open(folder) as files,
             Ledger.open(path) if path.exists() else Ledger.create(path) as ledger,
-            OpenRun(_directory(folder, config, ledger), monitor, extra_players=teacher) as run,
+            OpenRun(_directory(files, config, ledger), monitor, extra_players=teacher) as run,
         ):
             ledger.add_prompts(self.prompts, "train", 0)
             monitor.stage("traces", len(planned), 0)

@@ -10,7 +10,7 @@ from equipoise.errors import DataError, RunError
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs.monitor import Monitor, Silent, within
-from equipoise.system.files import write_folder
+from equipoise.system.folder import write_folder
 from equipoise.system.locks import check_place
 from equipoise.types import Message, Prompt
 
@@ -80,7 +80,7 @@ def fine_tune(
         )
 
     with within(monitor, steps, steps):
-        write_folder(out, write, begun=False)  # after minutes of training, at its end
+        write_folder(out, write)
     return FineTuned(out, len(examples), metrics)
 
 

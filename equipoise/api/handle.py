@@ -33,7 +33,7 @@ from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import has_consent
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.sets import Sweep
-from equipoise.system.files import write_text
+from equipoise.system.folder import write_text
 from equipoise.system.hugging_face import hub_repository
 from equipoise.system.locks import check_writable
 from equipoise.system.plugins import neighbours
@@ -168,8 +168,12 @@ class Run:
         check_writable(path.parent)
         with self._read() as run:
             others = measurements_beside(run, beside)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, render(page(run, beside=others)))
+            text = render(page(run, beside=others))
+            if out is None:
+                run.files.write(path.name, text)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_text(path, text)
         return path
 
     def export(self, to: str | Path, push: str = "") -> Exported:

@@ -13,7 +13,7 @@ from equipoise.models.progress import quiet
 from equipoise.players.local import Local
 from equipoise.report.model_card import merged_note, model_card, write_card
 from equipoise.runs.directory import RunDirectory
-from equipoise.system.files import write_folder
+from equipoise.system.folder import write_folder
 from equipoise.system.locks import check_place
 from equipoise.types import PlayerId
 

@@ -29,7 +29,6 @@ from equipoise.runs.loop import league
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.named_sets.set_plan import players_in
 from equipoise.runs.open_run import OpenRun
-from equipoise.system.files import write_text
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,6 @@ def play_out(
     error of the program itself is logged in the run's `logs` and raised again.
     """
     started = time.perf_counter()
-    report = run.folder / "report.html"
     try:
         with nullcontext(monitor) if monitor else _display(run, progress) as watcher:
             with (
@@ -73,7 +71,7 @@ def play_out(
                 run.ledger.note(FAILED, "")
                 league(opened, run.config.generations)
             watcher.stage("report")
-            write_text(report, render(page(run)))
+            run.files.write("report.html", render(page(run)))
     except KeyboardInterrupt:
         raise Stopped(
             "stopped; everything recorded so far is kept. To go on: "
@@ -93,7 +91,7 @@ def play_out(
     return Played(
         run.config.name,
         run.folder,
-        report,
+        run.folder / "report.html",
         seconds=time.perf_counter() - started,
         records=run.ledger.counts(),
         measured=[
@@ -168,7 +166,6 @@ def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:
 
 
 def _log_failure(run: RunDirectory) -> None:
-    logs = run.folder / "logs"
-    logs.mkdir(exist_ok=True)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    (logs / f"failure-{now}.txt").write_text(clean(traceback.format_exc()), encoding="utf-8")
+    with run.files.inner("logs", make=True) as logs:
+        logs.write(f"failure-{now}.txt", clean(traceback.format_exc()))

@@ -60,7 +60,7 @@ def init(
     """
     from equipoise.blocks.terminal import show_notes
     from equipoise.planning.first_recipe import Wishes, first_recipe
-    from equipoise.system.files import write_text
+    from equipoise.system.folder import write_text
 
     _check_new(file)
     if not (model and data):

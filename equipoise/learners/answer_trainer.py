@@ -34,7 +34,8 @@ from equipoise.learners.launch import LAUNCH
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 from equipoise.models.progress import report_progress
-from equipoise.system.files import sync, sync_tree, write_text
+from equipoise.system.files import sync, sync_tree
+from equipoise.system.folder import write_text
 
 # A checkpoint folder holds a file of this name once everything else in it is written.
 COMPLETE = "complete"

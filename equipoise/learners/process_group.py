@@ -30,6 +30,7 @@ from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.launch import LAUNCH, Launch
 from equipoise.models.device import return_unused_memory
 from equipoise.models.resources import Resources
+from equipoise.system.folder import empty_folder
 from equipoise.system.locks import lock, machine
 from equipoise.system.subprocesses import DEVNULL, STDOUT, Process, StillRunning, start_process
 from equipoise.system.yaml_text import yaml_text
@@ -69,12 +70,12 @@ class ProcessGroup:
         """
         if find_spec("accelerate") is None:
             raise ModuleNotFoundError("no module named 'accelerate'", name="accelerate")
-        shutil.rmtree(folder, ignore_errors=True)
+        empty_folder(folder)
         # By its own name, so that processes that were still starting when the one that gave them
         # orders was killed do not take up the orders of the next one.
         self._folder = folder.resolve() / uuid4().hex
         self._number = 0
-        self._folder.mkdir(parents=True)
+        self._folder.mkdir()
         settings = yaml_text(launch.accelerate())
         (self._folder / "accelerate.yaml").write_text(settings)
         (self._folder / ORDER).touch()

@@ -21,6 +21,7 @@ from equipoise.learners.trainable_model import TrainableModel
 from equipoise.models.device import choose_device, return_unused_memory
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
+from equipoise.system.folder import empty_folder
 from equipoise.types import Episode, PlayerId, Turn
 
 
@@ -59,8 +60,7 @@ class RemotePolicyTrainer(SampledPolicy):
         Raises what they raise, GroupLostError where they have ended; do not use it afterwards.
         """
         output = self._scratch / "update"
-        shutil.rmtree(output, ignore_errors=True)
-        output.mkdir(parents=True)
+        empty_folder(output)
         batch = replace(
             self._batch(output),
             seed=seed,

@@ -1,6 +1,5 @@
 """A policy that is trained while it plays: its weights, its sampler, their agreement, its state."""
 
-import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from equipoise.players.local import Local
 from equipoise.players.local_actor import EngineActor, LocalActor
 from equipoise.sampling.engines.base import EngineAdapter
 from equipoise.sampling.engines.remote_engine import ProbedEngine, open_engine
+from equipoise.system.folder import Folder
 from equipoise.types import Episode, PlayerId, Turn
 
 FILE = "state.pt"
@@ -174,17 +174,15 @@ class EngineAdapters:
     def _write(self, generation: int) -> Path:
         home = self._folder or Path(tempfile.mkdtemp(prefix="equipoise-adapters-"))
         self._folder = home
-        folder = home / str(generation)
-        draft = home / f".{generation}"
-        for old in (folder, draft):
-            shutil.rmtree(old, ignore_errors=True)
-        draft.mkdir(parents=True)
-        self._policy.save(draft)
-        draft.rename(folder)
-        numbers = sorted(int(path.name) for path in home.glob("[0-9]*"))
-        for number in numbers[:-2]:
-            shutil.rmtree(home / str(number))
-        return folder
+        with Folder.open(home, make=True) as sent:
+            with sent.draft_of(str(generation)) as draft:
+                self._policy.save(draft)
+                sent.remove(str(generation))
+                sent.rename(draft.name, str(generation))
+            numbers = sorted(int(name) for name in sent.names() if name.isdigit())
+            for number in numbers[:-2]:
+                sent.remove(str(number))
+        return home / str(generation)
 
 
 # -- on disk

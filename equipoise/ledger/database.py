@@ -21,11 +21,13 @@ what made the record, so writing a record again inserts nothing. Rows keep the o
 (rowid), and have checksums (`row_checksums`).
 
 A ledger may be a stranger's. It opens with these tables and indexes and nothing else: no view, no
-trigger, no extension. Its columns hold what they should, and reading it takes time by its size.
+trigger, no extension. Its columns hold what they should, and reading it takes time by its size. It
+and SQLite's files beside it are plain files, and none of them names another one (`check_files`).
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -42,6 +44,7 @@ from zlib import crc32
 import msgspec
 
 from equipoise.errors import DiskFull, RunError, shorten
+from equipoise.system.folder import Folder
 from equipoise.system.locks import network_disk
 
 SCHEMA = 5
@@ -107,7 +110,11 @@ TICK = 1_000_000  # SQLite's steps between two looks at how many they are
 STEPS = 4  # that a query may take for each byte of the file; looking at all pages takes 0.3
 
 AT_ONCE = 500  # values that fit one statement
-UNWRITABLE = ("unable to open", "readonly", "disk I/O", "full")  # SQLite's words
+FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+UNWRITABLE = FULL | {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}
+BESIDE = ("", "-wal", "-shm", "-journal")  # the endings of SQLite's files
+JOURNAL_END = bytes.fromhex("d9d505f920a163d7")  # where a journal ends with a file's name
+FOLDER = "folder"  # the note of the run's folder, where the ledger lies elsewhere
 
 T = TypeVar("T")
 
@@ -121,8 +128,14 @@ class Database:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path, **meta: str) -> Self:
-        """New, empty tables at `path`, with `meta` about the run."""
+    def create(cls, path: Path, *, mode: int = 0o600, **meta: str) -> Self:
+        """New, empty tables at `path`, with `meta` about the run; `mode`: who may read the file.
+
+        Raises RunError where a file is there.
+        """
+        with Folder.open(path.parent) as folder:
+            folder.create(path.name, mode)
+        check_files(path)
         database = cls(_connect(path), path)
         with database.transaction() as db:
             for statement in TABLES.split(";"):
@@ -136,18 +149,13 @@ class Database:
 
         Raises RunError when the file is absent, is no ledger, or has another schema.
         """
-        if path.is_symlink() and not path.exists():
-            raise RunError(
-                f"{path}: the ledger is kept at {path.readlink()}, which is not here; "
-                "it lies on a disk of the machine that played the run"
-            )
-        if not path.exists():
-            raise RunError(f"{path}: no ledger here; is {path.parent} a run directory?")
+        place = place_of(path)
+        check_files(place)
         if reading:
-            return cls(connect_to_read(path), path)
-        with closing(connect_to_read(path)):  # nothing is written into what is no ledger
+            return cls(connect_to_read(place), path)
+        with closing(connect_to_read(place)):  # nothing is written into what is no ledger
             pass
-        return cls(_connect(path), path)
+        return cls(_connect(place), path)
 
     @contextmanager
     def moment(self) -> Iterator[None]:
@@ -192,7 +200,7 @@ class Database:
         except BaseException as error:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            if isinstance(error, sqlite3.OperationalError) and _is_full(error):
+            if isinstance(error, sqlite3.OperationalError) and _code(error) in FULL:
                 raise DiskFull(
                     f"{self.path}: cannot write ({error}); free some space, then "
                     f"`equipoise resume {self.path.parent}`"
@@ -295,7 +303,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         # What is recorded survives a power cut, too: each transaction is synced.
         db.execute("PRAGMA synchronous = FULL")
     except sqlite3.DatabaseError as error:
-        if _is_full(error):
+        if _code(error) in FULL:
             raise DiskFull(f"{path}: cannot write ({error}); free some space") from error
         raise RunError(f"{path}: cannot open the ledger ({error})") from error
     return db
@@ -307,7 +315,7 @@ def damaged_records(folder: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.DatabaseError, msgspec.DecodeError, RecursionError) as error:
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+        if _code(error) == sqlite3.SQLITE_BUSY:
             raise RunError(
                 f"{folder / 'ledger.sqlite'}: another process reads or writes it; nothing is lost, "
                 f"`equipoise resume {folder}` goes on"
@@ -318,13 +326,63 @@ def damaged_records(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def place_of(path: Path) -> Path:
+    """The place of a ledger: `path`, or where its link leads to a ledger that was made for the run.
+
+    The ledger says itself which run that is: anybody can make a link to a file of the user's.
+    Raises RunError for another link, and where nothing is.
+    """
+    if not path.is_symlink():
+        if not path.exists():
+            raise RunError(f"{path}: no ledger here; is {path.parent} a run directory?")
+        return path
+    there = path.absolute().parent / path.readlink()
+    if not os.path.lexists(there):
+        raise RunError(
+            f"{path}: the ledger is kept at {there}, which is not here; "
+            "it lies on a disk of the machine that played the run"
+        )
+    home = noted(there, FOLDER)
+    here = str(path.parent.resolve())
+    has_moved = bool(home) and not (Path(home) / path.name).is_symlink()
+    if home != here and not has_moved:
+        raise RunError(
+            f"{path}: is a link to {there}, which is not this run's ledger; it was not opened. "
+            "Take the link out"
+        )
+    return there
+
+
+def check_files(path: Path) -> None:
+    """Raises RunError unless the ledger and SQLite's files beside it are plain files, of which none
+    names another: a journal of several databases does, and SQLite deletes what it names.
+    """
+    try:
+        with Folder.open(path.parent) as folder:
+            for ending in BESIDE:
+                folder.size(f"{path.name}{ending}")
+            journal = f"{path.name}-journal"
+            if folder.read_end(journal, len(JOURNAL_END)) == JOURNAL_END:
+                raise RunError(
+                    f"{path.parent / journal}: names another file, which SQLite would delete; "
+                    "Equipoise writes no such journal, so the ledger was not opened. Take it out"
+                )
+    except OSError as error:
+        raise RunError(f"{path}: cannot open the ledger ({error.strerror})") from error
+
+
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """A connection to a ledger that writes nothing to the tables, wherever they lie.
 
     Raises RunError for a file that is none, or holds other tables than `TABLES`.
     """
-    _check_header(path)
-    db = _connect_to_read(path)
+    check_files(path)
+    try:
+        db = _connect_to_read(path)
+    except (sqlite3.DatabaseError, OSError) as error:
+        is_other = _code(error) == sqlite3.SQLITE_NOTADB
+        what = "not an Equipoise ledger" if is_other else "cannot open the ledger"
+        raise RunError(f"{path}: {what} ({error})") from error
     try:
         _check_schema(db, path)
         return db
@@ -336,23 +394,14 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 def noted(path: Path, key: str) -> str:
     """A note in the ledger at `path`, "" where there is none; no file beside it is touched."""
     try:
-        _check_header(path)
+        check_files(path)
+        if not path.exists():
+            return ""
         with closing(_read_at(path, "immutable=1")) as db:
             _check_schema(db, path)
             return Database(db, path).meta(key)
     except (RunError, sqlite3.DatabaseError):
         return ""
-
-
-def _check_header(path: Path) -> None:
-    """Raises RunError for what is no database: SQLite would take files beside it for its own."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(16)
-    except OSError as error:
-        raise RunError(f"{path}: cannot open the ledger ({error.strerror})") from error
-    if header != b"SQLite format 3\0":
-        raise RunError(f"{path}: not an Equipoise ledger (file is not a database)")
 
 
 def _check_schema(db: sqlite3.Connection, path: Path) -> None:
@@ -397,33 +446,54 @@ def _spaced(sql: str | None) -> str:
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing.
+    """A connection that writes nothing, and rolls nothing back.
 
-    Beside a process that writes, SQLite needs its two small files next to the tables. Where they
-    cannot be made (a disk for reading alone, or a full one), nobody writes: the tables are read as
-    they are, from a copy where a killed process left a journal.
+    Beside a process that writes, SQLite needs its small files next to the tables. Where they cannot
+    be made (a disk for reading alone, or a full one), nobody writes: the tables are read as they
+    are. What a killed process left in a journal is taken up in a private copy.
     """
+    with Folder.open(path.parent) as folder:
+        in_all = folder.size(path.name)
+        in_journal = folder.size(f"{path.name}-journal")
+        in_wal = folder.size(f"{path.name}-wal")
+    if not in_all:
+        raise RunError(f"{path}: not an Equipoise ledger (file is not a database)")
+    # A connection for reading alone refuses a journal that is to be rolled back.
+    db = _read_at(path, "mode=ro" if in_journal else "mode=rw")
     try:
-        db = _read_at(path, "mode=rw")
-        try:
-            db.execute("PRAGMA query_only = ON")
-            db.execute("SELECT 1 FROM sqlite_master").fetchone()
-            return db
-        except sqlite3.OperationalError as error:
-            db.close()
-            if not any(sign in str(error) for sign in UNWRITABLE):
-                raise
-        journal = path.with_name(f"{path.name}-wal")
-        if not journal.exists() or not journal.stat().st_size:
-            return _read_at(path, "immutable=1")
-        with tempfile.TemporaryDirectory(prefix="equipoise.") as copies:
-            for file in (path, journal):
-                shutil.copyfile(file, Path(copies, file.name))
-            db = _read_at(Path(copies, path.name), "mode=rw")
-            db.execute("SELECT 1 FROM sqlite_master").fetchone()
-            return db  # its files are open, and go with it
-    except (sqlite3.DatabaseError, OSError) as error:
-        raise RunError(f"{path}: cannot open the ledger ({error})") from error
+        db.execute("PRAGMA query_only = ON")
+        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+        return db
+    except sqlite3.OperationalError as error:
+        db.close()
+        if _code(error) not in UNWRITABLE:
+            raise
+    if not in_journal and not in_wal:
+        return _read_at(path, "immutable=1")
+    return _read_a_copy(path)
+
+
+def _read_a_copy(path: Path) -> sqlite3.Connection:
+    """A connection to a copy of the tables with what the journals hold."""
+    with tempfile.TemporaryDirectory(prefix="equipoise.") as copies:
+        with Folder.open(path.parent) as folder:
+            names = [f"{path.name}{ending}" for ending in BESIDE if ending != "-shm"]
+            sizes = [folder.size(name) for name in names]
+            if sum(sizes) > shutil.disk_usage(copies).free:
+                raise RunError(
+                    f"{path}: a process was killed while it wrote, and there is no room for the "
+                    f"copy of {sum(sizes):,} bytes in which to read it; TMPDIR names a larger disk"
+                )
+            for name in names:
+                if folder.has(name):
+                    with folder.open_to_read(name) as file, Path(copies, name).open("xb") as copy:
+                        shutil.copyfileobj(file, copy, 2**20)
+        copy = Path(copies, path.name)
+        check_files(copy)
+        db = _read_at(copy, "mode=rw")
+        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+        db.execute("PRAGMA query_only = ON")
+        return db  # its files are open, and go with it
 
 
 def _read_at(path: Path, how: str) -> sqlite3.Connection:
@@ -514,7 +584,7 @@ class _Cursor(sqlite3.Cursor):
 
 
 def _raise_interrupted(error: sqlite3.OperationalError) -> NoReturn:
-    if str(error) == "interrupted":
+    if _code(error) == sqlite3.SQLITE_INTERRUPT:
         raise sqlite3.DatabaseError("reading it does not end") from error
     raise error
 
@@ -536,8 +606,9 @@ def _check_column(name: str, values: Iterable[Any]) -> None:
             raise sqlite3.DatabaseError(f"{shorten(repr(value), 40)} is no {name}")
 
 
-def _is_full(error: sqlite3.DatabaseError) -> bool:
-    return "full" in str(error) or "disk I/O" in str(error)
+def _code(error: BaseException) -> int:
+    """SQLite's code of an error, 0 for another's."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def checksum(values: Iterable[str | bytes | float | None]) -> int:

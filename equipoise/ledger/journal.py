@@ -16,6 +16,7 @@ import msgspec
 from equipoise.errors import DataError, DiskFull, RunError
 from equipoise.ledger.ledger import MEETING, Ledger
 from equipoise.ratings.base import Outcome
+from equipoise.system.folder import Folder
 from equipoise.system.locks import lock
 from equipoise.types import Judgement, Match, Prompt, Turn, Vote, record_id
 
@@ -26,16 +27,21 @@ T = TypeVar("T", bound=msgspec.Struct)
 class Journal(Generic[T]):
     """The records of one kind in one file; several processes may add to it."""
 
-    def __init__(self, path: Path, kind: type[T]) -> None:
-        self.path = path
+    def __init__(self, run: Path, name: str, kind: type[T]) -> None:
+        """`name`: the file's, in the folder `people` of the run's folder."""
+        self.path = run / FOLDER / name
+        self._run = run
         self._decoder = msgspec.json.Decoder(kind)
 
     def add(self, record: T) -> None:
         """Append a record. Raises DiskFull, and RunError where the file cannot be written."""
         line = msgspec.json.encode(record) + b"\n"
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b", buffering=0) as file:
+            with (
+                Folder.open(self._run) as run,
+                run.inner(FOLDER, make=True) as people,
+                people.open_to_append(self.path.name) as file,
+            ):
                 lock(file)
                 end = _whole(file)
                 file.truncate(end)
@@ -53,10 +59,13 @@ class Journal(Generic[T]):
 
     def read(self) -> list[T]:
         """Every whole record, in order. Raises RunError for a damaged one."""
-        if not self.path.is_file():
-            return []
+        with Folder.open(self._run) as run:
+            if not run.has(FOLDER):
+                return []
+            with run.inner(FOLDER) as people:
+                text = people.read(self.path.name) if people.has(self.path.name) else b""
         records = []
-        for number, line in enumerate(self.path.read_bytes().split(b"\n")[:-1], 1):
+        for number, line in enumerate(text.split(b"\n")[:-1], 1):
             try:
                 records.append(self._decoder.decode(line))
             except msgspec.MsgspecError as error:
@@ -120,7 +129,7 @@ def pair_id(one: AnswerRef, other: AnswerRef) -> str:
 
 def votes_of(folder: Path) -> Journal[HumanVote]:
     """The votes on a run's answers."""
-    return Journal(folder / FOLDER / "votes.jsonl", HumanVote)
+    return Journal(folder, "votes.jsonl", HumanVote)
 
 
 def first_votes(votes: Iterable[HumanVote]) -> list[HumanVote]:
@@ -239,7 +248,7 @@ class PlayedMatch(msgspec.Struct, frozen=True):
 
 def played_matches(folder: Path) -> Journal[PlayedMatch]:
     """The matches that people played against a run's players."""
-    return Journal(folder / FOLDER / "matches.jsonl", PlayedMatch)
+    return Journal(folder, "matches.jsonl", PlayedMatch)
 
 
 def adopt(folder: Path, ledger: Ledger, utility: str) -> None:

@@ -33,7 +33,7 @@ from equipoise.ledger.database import to_json
 from equipoise.ledger.frames import Row, columns
 from equipoise.ledger.ledger import Ledger
 from equipoise.prompts.rows import ROLES
-from equipoise.system.files import new_files
+from equipoise.system.folder import new_files
 from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
 

@@ -26,7 +26,8 @@ from pydantic import Field
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.system.effects import Text
-from equipoise.system.files import make_folder, read_json, user_cache, write_text
+from equipoise.system.files import read_json, user_cache
+from equipoise.system.folder import make_folder, write_text
 from equipoise.system.yaml_text import parse_yaml
 
 DeviceName = Annotated[

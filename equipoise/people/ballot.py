@@ -32,6 +32,7 @@ from equipoise.ledger.ledger import MEETING, Ledger
 from equipoise.ratings.base import Outcome
 from equipoise.ratings.bradley_terry import information_gain
 from equipoise.runs.directory import LEDGER, RunDirectory
+from equipoise.system.folder import Folder
 from equipoise.system.locks import check_writable, hold_lock
 from equipoise.types import Match, Message, PlayerId, Prompt, record_id
 
@@ -417,11 +418,13 @@ def _pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:
 @contextmanager
 def _hold_vote(folder: Path) -> Iterator[None]:
     """Keep a second vote away from the run."""
-    home = folder / FOLDER
-    home.mkdir(exist_ok=True)
 
     def busy(holder: str) -> RunError:
         return RunError(f"{folder}: people vote on it already, in another process ({holder})")
 
-    with hold_lock(home / ".lock", busy):
+    with (
+        Folder.open(folder) as run,
+        run.inner(FOLDER, make=True) as people,
+        hold_lock(people, busy),
+    ):
         yield

@@ -34,7 +34,7 @@ from equipoise.payoffs.judge_agreement import Calibration, calibrate
 from equipoise.ratings.base import Rating, Ratings
 from equipoise.ratings.bradley_terry import BradleyTerry
 from equipoise.runs.directory import RunDirectory
-from equipoise.system.files import write_text
+from equipoise.system.folder import write_text
 from equipoise.system.locks import check_writable
 from equipoise.types import Judgement
 

@@ -1,6 +1,5 @@
 """The players of a run at all their generations: their weights, and the actors that are open."""
 
-import shutil
 from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from equipoise.models.resources import Replies, Resources
 from equipoise.players.base import Actor, Adjustable, Player
 from equipoise.players.local_settings import LocalSettings
 from equipoise.system.files import check_whole
+from equipoise.system.folder import Folder
 from equipoise.types import PlayerId
 
 OpenActor = Callable[[Player, Path | None, Resources], Actor]
@@ -109,7 +109,8 @@ class Population:
         trained = self.kept(name)[1:]
         for generation in trained[:-newest]:
             if PlayerId(name, generation) not in spared:
-                shutil.rmtree(self.home(PlayerId(name, generation)))
+                with Folder.open(self.folder) as players, players.inner(name) as generations:
+                    generations.remove(str(generation))
 
 
 def _open_by_player(player: Player, weights: Path | None, resources: Resources) -> Actor:

@@ -91,8 +91,7 @@ def best_responses(run: RunDirectory) -> Iterator[dict[str, Any]]:
     follows = run.is_own  # a stranger's run may name any other
     for folder in sorted((run.folder / FOLDER).glob("[!.]*")):
         elsewhere = folder.suffix == POINTER
-        leaves = elsewhere or not folder.resolve().is_relative_to(run.folder.resolve())
-        if leaves and not follows:
+        if elsewhere and not follows:
             continue
         place = Path(folder.read_text(encoding="utf-8")) if elsewhere else folder
         if not is_run(place):

@@ -22,7 +22,7 @@ from equipoise.players.population import home
 from equipoise.report.history import history
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Observer
-from equipoise.system.files import write_text
+from equipoise.system.folder import write_text
 from equipoise.system.yaml_text import yaml_text
 from equipoise.types import PlayerId
 

@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from io import BufferedWriter, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from equipoise.ledger.benchmark_results import results
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Observer
 from equipoise.seeds import child
+from equipoise.system.folder import Folder
 
 if TYPE_CHECKING:
     from accelerate.tracking import GeneralTracker
@@ -81,7 +83,7 @@ def wandb(logs: Path, project: str, name: str) -> GeneralTracker:
         resume="allow",
         dir=str(logs),
         mode=os.environ.get("WANDB_MODE", "offline"),
-        settings=Settings(silent=True, console="off"),
+        settings=Settings(silent=True, console="off", symlink=False),
     )
 
 
@@ -185,7 +187,7 @@ class Trackers(Observer):
             for name, value in values.items()
             if isinstance(value, int | float) and math.isfinite(value)
         }
-        with output_to_file(self.run.folder):
+        with output_to_file(self.run.files):
             for tracker in self.trackers:
                 tracker.log(numbers, step=step)
 
@@ -199,24 +201,25 @@ def open_trackers(run: RunDirectory) -> Iterator[list[Observer]]:
         return
     name = f"{config.name} {run.folder.resolve().name}"
     logs = run.folder / "logs"
-    logs.mkdir(exist_ok=True)
     trackers: list[GeneralTracker] = []
     try:
-        with output_to_file(run.folder):
+        with output_to_file(run.files):
             for kind in config.report_to:
                 trackers.append(start_tracker(kind, logs, config.name, name))
         yield [Trackers(run, trackers)]
     finally:
-        with output_to_file(run.folder):
+        with output_to_file(run.files):
             for tracker in trackers:
                 tracker.finish()
 
 
 @contextmanager
-def output_to_file(folder: Path) -> Iterator[None]:
+def output_to_file(run: Folder) -> Iterator[None]:
     """Send what is printed to a file, so that it does not mix with the progress lines."""
     with ExitStack() as stack:
-        file = stack.enter_context((folder / "logs" / "trackers.txt").open("a"))
+        logs = stack.enter_context(run.inner("logs", make=True))
+        binary = stack.enter_context(logs.open_to_append("trackers.txt"))
+        file = stack.enter_context(TextIOWrapper(BufferedWriter(binary), encoding="utf-8"))
         stack.enter_context(redirect_stdout(file))
         stack.enter_context(redirect_stderr(file))
         yield

@@ -30,7 +30,7 @@ from equipoise.runs.by_generation import part_at, schedule_fault, separate_sched
 from equipoise.runs.executors.base import Executor, short_form
 from equipoise.runs.turns import Turns
 from equipoise.solvers.base import Solver
-from equipoise.system.effects import WRITES, DeclaredEffect, Text
+from equipoise.system.effects import SHOWS, WRITES, DeclaredEffect, Text
 from equipoise.system.user_parts import is_only_read
 from equipoise.system.yaml_text import yaml_text
 
@@ -125,6 +125,12 @@ class RunConfig(Settings):
         None,
         description="the ledger's file, where it is to lie on a disk of this machine "
         "apart from the weights; null: in the run's folder",
+    )
+    readable_by_others: Annotated[bool, SHOWS] = Field(
+        False,
+        description="whether other users of the machine may read the run's folder (755) and its "
+        "ledger (644), as far as the umask lets them; false: its owner alone (700, 600). It holds "
+        "for a folder that is made, and is not looked at later",
     )
     executor: Executor = Field(
         default="local",  # type: ignore[assignment]

@@ -1,5 +1,6 @@
 """Find what is damaged in a run's folder, and mend what can be; imports nothing of the run."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from equipoise.ledger.item_scores import ItemScores
 from equipoise.ledger.ledger import COUNTED, Ledger, decode_facts, decode_line
 from equipoise.players.population import home
 from equipoise.runs import recipe_loader
-from equipoise.runs.directory import RunDirectory, recorded_settings
-from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
+from equipoise.runs.directory import RunDirectory, open_files, recorded_settings
+from equipoise.system.files import CHECKSUMS, faults
 from equipoise.system.locks import check_writable
 from equipoise.system.yaml_text import yaml_text
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
@@ -45,20 +46,26 @@ class Finding:
 
 def examine(folder: Path) -> list[Finding]:
     """Every part of the run with its state. Raises RunError where there is no run."""
-    if not (folder / "ledger.sqlite").exists() and not (folder / "config.yaml").exists():
+    if not is_run_like(folder):
         raise RunError(f"{folder}: no run here (config.yaml and ledger.sqlite are missing)")
-    ledger = list(_ledger(folder))
-    configuration = _configuration(folder)
-    findings = [configuration, *ledger]
-    if all(finding.state == "whole" for finding in ledger):
-        with Ledger.open(folder / "ledger.sqlite", reading=True) as opened:
-            settings = recorded_settings(opened)
-            if configuration.state in ("whole", "unchecked"):
-                settings = recipe_loader.read_resolved(folder / "config.yaml")
-            run = RunDirectory(folder, settings, opened)
-            findings += _weights(run)
-            findings.append(_metrics(run))
-    return findings
+    with open_files(folder) as files:
+        ledger = list(_ledger(folder))
+        configuration = _configuration(folder)
+        findings = [configuration, *ledger]
+        if all(finding.state == "whole" for finding in ledger):
+            with Ledger.open(folder / "ledger.sqlite", reading=True) as opened:
+                settings = recorded_settings(opened)
+                if configuration.state in ("whole", "unchecked"):
+                    settings = recipe_loader.read_resolved(folder / "config.yaml")
+                run = RunDirectory(files, settings, opened)
+                findings += _weights(run)
+                findings.append(_metrics(run))
+        return findings
+
+
+def is_run_like(folder: Path) -> bool:
+    """Whether a part of a run lies in the folder, be it a link."""
+    return any(os.path.lexists(folder / name) for name in ("ledger.sqlite", "config.yaml"))
 
 
 def mend(folder: Path) -> list[str]:
@@ -68,20 +75,22 @@ def mend(folder: Path) -> list[str]:
     """
     check_writable(folder)
     done = []
-    for finding in _ledger(folder):
-        if finding.state != "whole":
-            raise RunError(f"{folder / finding.part}: is {finding.state}; {finding.note}")
-    if _configuration(folder).state in ("damaged", "missing"):
-        with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
-            settings = recorded_settings(ledger)
-        write_text(folder / "config.yaml", yaml_text(settings))
-        done.append("config.yaml: written anew from the ledger")
-    with RunDirectory.hold_lock(folder):
-        for place in _generations(folder):
-            if faults(place):
-                aside = set_aside(place)
-                part = place.relative_to(folder)
-                done.append(f"{part}: set aside as {aside.name}; resume makes it again")
+    with open_files(folder) as files:
+        for finding in _ledger(folder):
+            if finding.state != "whole":
+                raise RunError(f"{folder / finding.part}: is {finding.state}; {finding.note}")
+        if _configuration(folder).state in ("damaged", "missing"):
+            with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
+                settings = recorded_settings(ledger)
+            files.write("config.yaml", yaml_text(settings))
+            done.append("config.yaml: written anew from the ledger")
+        with RunDirectory.hold_lock(folder):
+            for place in _generations(folder):
+                if faults(place):
+                    part = place.relative_to(folder)
+                    with files.inner(*part.parent.parts) as of_player:
+                        aside = of_player.set_aside(place.name)
+                    done.append(f"{part}: set aside as {aside.name}; resume makes it again")
     return done
 
 

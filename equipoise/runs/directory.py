@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cached_property
@@ -29,14 +28,15 @@ import msgspec
 from equipoise import __version__
 from equipoise.component import FREE, Component, fixed_settings, nearest
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError, shorten
-from equipoise.ledger.database import damaged_records, noted
+from equipoise.ledger.database import BESIDE, FOLDER, check_files, damaged_records, noted, place_of
 from equipoise.ledger.journal import adopt
 from equipoise.ledger.ledger import Ledger
 from equipoise.players.base import Player
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.system.effects import Effects, effects_of, with_whole_paths
-from equipoise.system.files import draft_of, make_folder, replace, sync_tree, write_text
+from equipoise.system.files import sync_tree
+from equipoise.system.folder import DRAFT, Folder, make_folder
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
 from equipoise.system.user_parts import only_reading
 from equipoise.system.yaml_text import check_plain, parse_yaml
@@ -48,9 +48,8 @@ NAMES = (
     r"(config\.yaml|ledger\.sqlite(-wal|-shm|-journal)?|metrics\.jsonl|(report|leaderboard)\.html"
     r"|players|logs|people|best_responses|harness)"
 )
-MADE = re.compile(rf"{NAMES}|\.{NAMES}\.draft|\.lock|\.files\.draft\.\d+|\.nfs\w+|\.fuse_hidden\w+")
+MADE = re.compile(rf"{NAMES}|\.({NAMES}|files){DRAFT}|\.lock|\.nfs\w+|\.fuse_hidden\w+")
 """The names of files and folders that runs make, of their drafts, and of disks' own leftovers."""
-FOLDER = "folder"  # its note of the run's folder, where the ledger lies elsewhere
 C = TypeVar("C", bound=Component)
 UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What reading raises where single records are in order, and do not fit together."""
@@ -61,10 +60,15 @@ class RunDirectory:
     """An open run directory; `create`, `open` and `read` are context managers."""
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, Any], ledger: Ledger, notes: tuple[str, ...] = ()
+        self,
+        files: Folder,
+        settings: Mapping[str, Any],
+        ledger: Ledger,
+        notes: tuple[str, ...] = (),
     ) -> None:
         """`settings`: the contents of config.yaml; `notes`: warnings for whoever begins the run."""
-        self.folder = folder
+        self.files = files
+        self.folder = files.path
         self.settings = settings
         self.ledger = ledger
         self.notes = notes
@@ -180,15 +184,18 @@ class RunDirectory:
                 delete(folder)
         # The directory appears complete or not at all, so that a kill during creation leaves
         # nothing to repair, only a draft that the next creation removes.
-        draft = draft_of(folder)
-        place = there or draft / LEDGER
-        for needed in (draft, place.parent):
-            make_folder(needed)
-        try:
+        folder_mode, ledger_mode = (0o777, 0o666) if config.readable_by_others else (0o700, 0o600)
+        with (
+            Folder.open(folder.absolute().parent, make=True) as parent,
+            parent.draft_of(folder.name, folder_mode) as draft,
+        ):
+            place = there or draft / LEDGER
+            make_folder(place.parent)
             text = config.yaml()
-            write_text(draft / "config.yaml", text)
+            (draft / "config.yaml").write_text(text, encoding="utf-8")
             Ledger.create(
                 place,
+                mode=ledger_mode,
                 directory=str(Path.cwd()),
                 command=command,
                 version=__version__,
@@ -201,9 +208,7 @@ class RunDirectory:
             if there is not None:
                 (draft / LEDGER).symlink_to(there)
             sync_tree(draft)
-            replace(draft, folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            parent.rename(draft.name, folder.name)
         try:
             with cls.open(folder, trust=True) as run:
                 run.notes = tuple(notes)
@@ -315,7 +320,7 @@ class RunDirectory:
         def busy(holder: str) -> RunError:
             return RunBusy(f"{folder}: in use by another process ({holder})")
 
-        with hold_lock(folder / ".lock", busy) as check:
+        with Folder.open(folder) as files, hold_lock(files, busy) as check:
             yield check
 
     @classmethod
@@ -334,10 +339,14 @@ class RunDirectory:
     def _open(cls, folder: Path, *, reading: bool) -> Iterator[RunDirectory]:
         """The run's settings and records. Raises RunError for damaged ones, whenever that shows."""
         path = folder / "config.yaml"
-        if not path.is_file():
+        if not os.path.lexists(path):
             raise RunError(f"{folder}: no run here (config.yaml is missing){_meant(folder)}")
-        with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
-            run = cls(folder, recipe_loader.read_resolved(path), ledger)
+        with (
+            open_files(folder) as files,
+            damaged_records(folder),
+            Ledger.open(folder / LEDGER, reading=reading) as ledger,
+        ):
+            run = cls(files, recipe_loader.read_resolved(path), ledger)
             try:
                 yield run
             except UNFIT as error:
@@ -377,18 +386,18 @@ class RunDirectory:
         text = self.ledger.meta(PENDING)
         if not text:
             return
-        path = self.folder / "config.yaml"
-        write_text(path, text)
+        self.files.write("config.yaml", text)
         self.ledger.note(PENDING, "")
-        self.settings = recipe_loader.read_resolved(path)
+        self.settings = recipe_loader.read_resolved(self.folder / "config.yaml")
         vars(self).pop("config", None)
 
     def metric(self, stage: str, **numbers: Any) -> None:
         """Keep a line in metrics.jsonl at once, in the ledger once its stage is recorded."""
         self._check_lock()
         self.ledger.log(stage, numbers)
-        with (self.folder / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps({"stage": stage, **numbers}) + "\n")
+        line = json.dumps({"stage": stage, **numbers}) + "\n"
+        with self.files.open_to_append("metrics.jsonl") as file:
+            file.write(line.encode())
 
     def metrics(self) -> list[dict[str, Any]]:
         """All logged lines, each with its stage: finished stages' from the ledger, then the file's.
@@ -405,7 +414,8 @@ class RunDirectory:
     def read_metrics_file(self) -> list[dict[str, Any]]:
         """Lines of metrics.jsonl but a last one cut short; RunError for a damaged one."""
         path = self.folder / "metrics.jsonl"
-        texts = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        whole = self.files.read(path.name) if self.files.has(path.name) else b""
+        texts = whole.split(b"\n")[:-1]
         lines = []
         for number, text in enumerate(texts, 1):
             try:
@@ -422,9 +432,10 @@ class RunDirectory:
         text = "".join(
             json.dumps({"stage": key, **line}) + "\n" for key, line in self.ledger.metrics()
         )
-        path = self.folder / "metrics.jsonl"
-        if not path.is_file() or path.read_bytes() != text.encode():
-            write_text(path, text)
+        name = "metrics.jsonl"
+        is_there = self.files.size(name) == len(text.encode()) and self.files.has(name)
+        if not is_there or self.files.read(name, len(text.encode())) != text.encode():
+            self.files.write(name, text)
 
 
 def _is_made(path: Path) -> bool:
@@ -461,10 +472,23 @@ def named_run(target: str) -> tuple[str, str]:
     return folder, target[len(folder) + 1 :]
 
 
+@contextmanager
+def open_files(folder: Path) -> Iterator[Folder]:
+    """The run's folder, once all that is in it may be opened.
+
+    Raises RunError, which names what is no plain file or folder, and a journal that names a file.
+    """
+    with Folder.open(folder) as files:
+        files.check(but=(LEDGER,))
+        if files.has(LEDGER):
+            check_files(place_of(folder / LEDGER))
+        yield files
+
+
 def is_running(folder: Path) -> bool:
     """True if a process holds the run's lock."""
     try:
-        with (folder / ".lock").open() as file:
+        with Folder.open(folder) as files, files.open_to_read(".lock") as file:
             lock(file, shared=True, wait=False)
     except FileNotFoundError:
         return False
@@ -488,9 +512,10 @@ def delete(folder: Path) -> None:
     """Delete a run, and its ledger elsewhere; of any other link, nothing but the link."""
     there = _own_ledger_elsewhere(folder)
     if there is not None:
-        for ending in ("", "-wal", "-shm", "-journal"):
+        for ending in BESIDE:
             there.with_name(there.name + ending).unlink(missing_ok=True)
-    shutil.rmtree(folder)
+    with Folder.open(folder.absolute().parent) as parent:
+        parent.remove(folder.name)
 
 
 def _own_ledger_elsewhere(folder: Path) -> Path | None:

@@ -8,7 +8,6 @@ the recorded episodes; nothing is played again.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +22,8 @@ from equipoise.players.base import Actor, Sleepable
 from equipoise.players.population import home
 from equipoise.runs.config import RunConfig
 from equipoise.runs.monitor import Monitor
-from equipoise.system.files import faults, set_aside, write_folder
+from equipoise.system.files import faults
+from equipoise.system.folder import Folder
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -37,19 +37,15 @@ class LiveLearners:
     """The policy trainers of a run, each at one generation of its learner."""
 
     def __init__(
-        self,
-        config: RunConfig,
-        ledger: Ledger,
-        folder: Path,
-        resources: Resources,
-        monitor: Monitor,
+        self, config: RunConfig, ledger: Ledger, run: Folder, resources: Resources, monitor: Monitor
     ) -> None:
-        """`folder` is the run's."""
+        """`run` is the run's folder."""
         self._config = config
         self._ledger = ledger
         self._resources = resources
         self._monitor = monitor
-        self._players = folder / "players"
+        self._run = run
+        self._players = run.path / "players"
         self._names = {
             name for name in config.learning if config.learner_of(name).needs == "episodes"
         }
@@ -141,7 +137,8 @@ class LiveLearners:
             if not damaged:
                 break
             # An older one, or the recorded episodes, lead there, too.
-            aside = set_aside(state)
+            with self._run.inner("players", learner.name, ".state") as states:
+                aside = states.set_aside(state.name)
             self._monitor.numbers(set_aside=f"{damaged[0]}; it is {aside.name} now")
         return trainer
 
@@ -171,7 +168,8 @@ class LiveLearners:
                 trainer = self._trainer_at(learner)
                 weights = home(self._players, learner)
                 if not weights.is_dir():
-                    write_folder(weights, trainer.save)
+                    with self._run.inner("players", learner.name, make=True) as generations:
+                        generations.write_folder(weights.name, trainer.save)
                 self._save_state(learner)
                 self.drop_old_states(learner.name)
 
@@ -184,14 +182,18 @@ class LiveLearners:
     def drop_old_states(self, name: str) -> None:
         """Delete all states but the newest, once the update that led there is recorded."""
         for generation in self._saved_generations(name)[:-1]:
-            shutil.rmtree(self._states(name) / str(generation))
+            with self._run.inner("players", name, ".state") as states:
+                states.remove(str(generation))
 
     def _save_state(self, learner: PlayerId) -> None:
         state = self._states(learner.name) / str(learner.generation)
         if not state.is_dir():
-            self._by_trainer(
-                learner, lambda trainer: write_folder(state, trainer.save_state), _nowhere
-            )
+            with self._run.inner("players", learner.name, ".state", make=True) as states:
+                self._by_trainer(
+                    learner,
+                    lambda trainer: states.write_folder(state.name, trainer.save_state),
+                    _nowhere,
+                )
 
     def _states(self, name: str) -> Path:
         return self._players / name / ".state"

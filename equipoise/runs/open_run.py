@@ -84,8 +84,8 @@ class OpenRun:
     @cached_property
     def live(self) -> LiveLearners:
         """The learners that stay in memory between generations."""
-        folder = self.directory.folder
-        return LiveLearners(self.config, self.ledger, folder, self.resources, self.monitor)
+        files = self.directory.files
+        return LiveLearners(self.config, self.ledger, files, self.resources, self.monitor)
 
     @cached_property
     def population(self) -> Population:

@@ -1,7 +1,6 @@
 """The stage that learns: from each learner's examples to its next generation."""
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from equipoise.runs.executors.dispatcher import RemoteTraining
 from equipoise.runs.monitor import within
 from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.open_run import OpenRun
-from equipoise.system.files import disk_errors, faults, make_folder, publish, read_json, set_aside
+from equipoise.system.files import disk_errors, faults, read_json
 from equipoise.types import Episode, Pair, PlayerId
 
 Opponents = list[tuple[PlayerId, float]]  # with their weights in the loss
@@ -83,7 +82,8 @@ def train(
             else:
                 home = run.population.home(new_checkpoint)
                 if home.is_dir():  # a run that was killed had written it, and its lines beside it
-                    shutil.rmtree(_scratch(home), ignore_errors=True)
+                    with run.directory.files.inner("players", learner.name) as generations:
+                        generations.remove(_scratch(home).name)
                     for line in read_json(home / LOG):
                         run.directory.metric(key, **line)
                 else:
@@ -149,7 +149,8 @@ def _set_aside_if_damaged(run: OpenRun, player: PlayerId) -> None:
     """Keep weights that are not what was written under another name."""
     weights = run.population.home(player)
     if weights.is_dir() and (damaged := faults(weights)):
-        aside = set_aside(weights)
+        with run.directory.files.inner("players", player.name) as generations:
+            aside = generations.set_aside(weights.name)
         run.monitor.numbers(set_aside=f"{damaged[0]}; it is {aside.name} now")
 
 
@@ -206,8 +207,9 @@ def _write_weights(
     with disk_errors(home):
         (batch.output / FACTS).write_text(json.dumps(facts))
         (batch.output / LOG).write_text(json.dumps(lines))
-        publish(batch.output, home)
-    shutil.rmtree(batch.scratch, ignore_errors=True)
+        with run.directory.files.inner("players", learner.name) as generations:
+            generations.publish(batch.output.name, home.name)
+            generations.remove(batch.scratch.name)
 
 
 def _release(run: OpenRun, trainer: Learner, name: str) -> None:
@@ -260,11 +262,10 @@ def _training_batch(
 ) -> TrainingBatch:
     config, population = run.config, run.population
     home = population.home(_next_generation(learner))
-    draft = home.with_name(f".{home.name}.draft")
     opponents = _opponents(run, learner, t)
     chosen_KB, rejected_KB = _opponent_logprobs(run, learner, opponents, pairs)
-    shutil.rmtree(draft, ignore_errors=True)
-    make_folder(draft)
+    with run.directory.files.inner("players", learner.name, make=True) as generations:
+        draft = home.with_name(generations.begin_draft(home.name))
     return TrainingBatch(
         learner=learner,
         player=config.players[learner.name],

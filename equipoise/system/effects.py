@@ -34,7 +34,7 @@ RENDEZVOUS = "main_process_ip"  # accelerate's name for where processes meet
 LONGEST = 300  # characters of a value that a note shows
 
 S = TypeVar("S", bound=BaseModel)
-Verb = Literal["nothing", "reads", "fetches", "writes", "sends", "key", "executes"]
+Verb = Literal["nothing", "reads", "fetches", "writes", "shows", "sends", "key", "executes"]
 VERBS: Mapping[str, str] = {
     "executes": "executes: code, commands, what other programs are given",
     "sends": "sends texts or numbers",
@@ -42,6 +42,7 @@ VERBS: Mapping[str, str] = {
     "fetches": "reads a model or data, from a folder or the hub",
     "reads": "reads a file",
     "writes": "writes a file",
+    "shows": "lets other users of the machine read the run",
 }
 """The effects there are, in the words of docs/trust.md."""
 
@@ -63,6 +64,7 @@ class DeclaredEffect:
 NOTHING = DeclaredEffect("nothing")
 READS = DeclaredEffect("reads", "reads {}")
 WRITES = DeclaredEffect("writes", "writes {}")
+SHOWS = DeclaredEffect("shows", "lets other users of this machine read the run", quiet=True)
 MODEL = DeclaredEffect("fetches", "the model {}", packaged="models")
 DATA = DeclaredEffect("fetches", "the data {}")
 EXECUTES = DeclaredEffect("executes", "runs code that is not Equipoise's: {}")
@@ -243,6 +245,8 @@ class _Walk:
         elif effect.verb == "executes":
             yield from _plain(effect, value, at)
             yield from _cluster(value, at)
+        elif effect.verb == "shows":
+            yield from _plain(effect, value, at)
         else:
             for text in _texts(value):
                 yield from self._of_text(effect, text, at, group)

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from equipoise.errors import RunError
+from equipoise.errors import RunError, clean
+from equipoise.system.folder import Folder
 
+LONGEST = 1000  # bytes of a lock file that are read
 UNSUPPORTED = (
     "this system has no file locks of the kind that keeps two processes from one run "
     "(Python's module fcntl is missing, as on Windows); use Linux, macOS, or WSL 2 on "
@@ -42,20 +44,22 @@ def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
 
 
 @contextmanager
-def hold_lock(path: Path, busy: Callable[[str], RunError]) -> Iterator[Callable[[], None]]:
-    """Hold the lock file `path`, naming this process; raises `busy(holder)`.
+def hold_lock(
+    folder: Folder, busy: Callable[[str], RunError], name: str = ".lock"
+) -> Iterator[Callable[[], None]]:
+    """Hold the lock file `name` of a folder, naming this process; raises `busy(holder)`.
 
     Yields a check that raises it too, once another process has taken the lock over: on a disk that
     shares no locks, neither sees the other's.
     """
-    own = f"pid {os.getpid()}\n{secrets.token_hex(8)}"
+    own = f"pid {os.getpid()}\n{secrets.token_hex(8)}".encode()
 
     def check() -> None:
-        now = path.read_text() if path.exists() else ""
-        if now not in ("", own):
-            raise busy(now.partition("\n")[0])
+        now = folder.read(name, LONGEST) if folder.has(name) else b""
+        if now not in (b"", own):
+            raise busy(_holder(now))
 
-    with path.open("a+") as file:
+    with folder.open_to_append(name) as file:
         for attempt in range(10):  # who only looks holds it for a moment
             try:
                 lock(file, wait=False)
@@ -63,12 +67,17 @@ def hold_lock(path: Path, busy: Callable[[str], RunError]) -> Iterator[Callable[
             except BlockingIOError as error:
                 if attempt == 9:
                     file.seek(0)
-                    raise busy(file.readline().strip() or "unknown") from error
+                    raise busy(_holder(file.read(LONGEST))) from error
                 time.sleep(0.02)
         file.truncate(0)
         file.write(own)
-        file.flush()
         yield check
+
+
+def _holder(text: bytes) -> str:
+    """The process that a lock file names."""
+    line = text.partition(b"\n")[0].decode(errors="replace").strip()
+    return clean(line) or "unknown"
 
 
 def check_locks() -> None:
@@ -92,7 +101,7 @@ def check_writable(folder: Path) -> None:
 
 
 def check_place(folder: Path) -> None:
-    """Raise RunError where `files.write_folder` could not put a folder in its place."""
+    """Raise RunError where `folder.write_folder` could not put a folder in its place."""
     place = folder.resolve()
     if place.is_mount() or place == Path.cwd():
         raise RunError(f"{folder}: cannot be replaced as a whole; name a new folder in it")

@@ -11,7 +11,7 @@ from equipoise.errors import RunError
 from equipoise.runs import damage
 from equipoise.runs.damage import Finding, examine, mend
 from equipoise.runs.directory import RunDirectory
-from equipoise.system.files import write_folder
+from equipoise.system.folder import write_folder
 from equipoise.types import PlayerId
 
 

@@ -16,7 +16,7 @@ from equipoise.api import extending
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.runs import directory
 from equipoise.runs.directory import RunDirectory
-from equipoise.system.files import write_text
+from equipoise.system.folder import write_text
 
 pytestmark = pytest.mark.long  # whole runs
 

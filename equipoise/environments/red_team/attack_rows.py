@@ -32,7 +32,7 @@ from equipoise.errors import ConfigError, RunError
 from equipoise.ledger.ledger import Ledger
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
-from equipoise.system.files import new_file
+from equipoise.system.folder import Folder
 from equipoise.types import Judgement, Match, Prompt, Turn
 
 CHUNK = 5_000  # matches held in memory at a time
@@ -140,8 +140,8 @@ def _row(
 
 def _write(path: Path, rows: Iterator[Row]) -> int:
     count = 0
-    with new_file(path) as draft, draft.open("w", encoding="utf-8") as file:
+    with Folder.open(path.parent) as folder, folder.new_file(path.name) as file:
         for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
             count += 1
     return count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
@@ -35,6 +34,7 @@ from equipoise.runs.executors.units import (
     cut,
 )
 from equipoise.runs.executors.worker_pool import WorkerPool, result_of
+from equipoise.system.folder import empty_folder
 from equipoise.types import Judgement, Match, Message, Move, Prompt, View
 
 T = TypeVar("T")
@@ -259,8 +259,7 @@ class Dispatcher:
         """Have a worker train."""
         assert self.pool is not None
         folder = (batch.scratch / LAUNCH).resolve()
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        empty_folder(folder)
         write_batch(folder, trainer, batch)
         unit = Learn(str(folder))
         return RemoteTraining(unit, self.pool.submit(unit))

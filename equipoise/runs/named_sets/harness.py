@@ -57,11 +57,13 @@ def _measure(
         return [BenchmarkResult.read(values) for values in facts["results"]]
     started = time.perf_counter()
     folder = run.folder / FOLDER
-    folder.mkdir(exist_ok=True)
+    with run.files.inner(FOLDER, make=True):
+        pass
     measured = harness.measure(model, folder / str(player))
     name = f"{harness.kind}-{player}-{digest}.json"
     text = json.dumps(measured.document, indent=1, ensure_ascii=False)
-    (folder / name).write_text(text, encoding="utf-8")
+    with run.files.inner(FOLDER) as results_folder:
+        results_folder.write(name, text)
     results = [record(run, player, scores.result, scores.items) for scores in measured.scores]
     facts = {"results": [result.facts() for result in results], "file": name}
     seconds = time.perf_counter() - started
