@@ -64,7 +64,7 @@ def examine(folder: Path) -> list[Finding]:
 
 
 def is_run_like(folder: Path) -> bool:
-    """Whether a part of a run lies in the folder, be it a link."""
+    """True if a part of a run lies in the folder, be it a link."""
     return any(os.path.lexists(folder / name) for name in ("ledger.sqlite", "config.yaml"))
 
 

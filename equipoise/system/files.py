@@ -1,4 +1,4 @@
-"""What has the disk keep files, and tells later whether they are as they were written.
+"""Force files to the disk, and tell later whether they are as they were written.
 
 A folder that was written whole has `checksums.sha256`, one line a file as `sha256sum --check` reads
 it. How files are written is in `system.folder`.

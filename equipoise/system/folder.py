@@ -116,11 +116,11 @@ class Folder:
         return sorted(os.listdir(self._handle))
 
     def has(self, name: str) -> bool:
-        """Whether something of this name is there, a link included."""
+        """True if something of this name is there, a link included."""
         return self._facts(name) is not None
 
     def is_folder(self, name: str) -> bool:
-        """Whether it is a folder, and no link to one."""
+        """True if it is a folder, and no link to one."""
         facts = self._facts(name)
         return facts is not None and stat.S_ISDIR(facts.st_mode)
 
@@ -341,9 +341,9 @@ def _has_ended(process: int, own: bool) -> bool:
         return own
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
+    except ProcessLookupError:
         return True
-    except OSError:  # another user's
+    except (OverflowError, OSError):  # no process's number, or another user's process
         return False
     return False
 

@@ -14,9 +14,8 @@ from small import FINITE, SMALL
 import equipoise
 from equipoise.api import extending
 from equipoise.errors import ConfigError, NoSignal
-from equipoise.runs import directory
 from equipoise.runs.directory import RunDirectory
-from equipoise.system.folder import write_text
+from equipoise.system.folder import Folder, write_text
 
 pytestmark = pytest.mark.long  # whole runs
 
@@ -82,7 +81,7 @@ def test_a_finished_run_goes_on(run, six, command):
     assert command("check", run).code == 0
 
 
-@pytest.mark.parametrize(("place", "reached"), [("_note", 3), ("write_text", 6)])
+@pytest.mark.parametrize(("place", "reached"), [("_note", 3), ("write", 6)])
 def test_a_kill_in_between_leaves_the_old_run_or_the_new(run, six, place, reached, monkeypatch):
     """In the middle of the ledger's transaction, or before config.yaml is written."""
 
@@ -90,7 +89,7 @@ def test_a_kill_in_between_leaves_the_old_run_or_the_new(run, six, place, reache
         raise SystemExit(9)
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(extending if place == "_note" else directory, place, killed)
+        patch.setattr(extending if place == "_note" else Folder, place, killed)
         equipoise.open_run(run).resume({"generations": 6}, progress=False)
     assert "generations: 3" in (run / "config.yaml").read_text()
     made = equipoise.open_run(run).resume(progress=False)

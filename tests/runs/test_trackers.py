@@ -399,7 +399,7 @@ def test_wandb_is_offline_and_a_folder_s_run_has_one_identity(tmp_path, monkeypa
     assert all((each["project"], each["name"]) == ("project", "name") for each in begun)
     assert all(each["resume"] == "allow" for each in begun)
     settings = [named for name, _, named in calls if name == "Settings"]
-    assert settings == [{"silent": True, "console": "off"}] * 3
+    assert settings == [{"silent": True, "console": "off", "symlink": False}] * 3
     rest = [call for call in calls if call[0].rpartition(".")[2] in ("log", "finish")]
     assert [call[1:] for call in rest[:2]] == [
         (({"loss": 0.5, "league/gap": 1.0},), {"step": 7}),

@@ -259,10 +259,11 @@ def test_a_killed_export_leaves_nothing_broken_under_its_name(run, command, monk
         assert pq.read_table(path).num_rows == count
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    (out / f".files.draft.{gone.pid}").mkdir()  # as SIGKILL leaves it
-    (out / f".files.draft.{os.getppid()}").mkdir()  # of a process that lives
+    lives = f".files.draft.{os.getppid()}.0123456789abcdef"
+    (out / f".files.draft.{gone.pid}.0123456789abcdef").mkdir()  # as SIGKILL leaves it
+    (out / lives).mkdir()  # of a process that lives
     assert command("export", run, "--to", out).code == 0
-    assert [path.name for path in out.glob(".files*")] == [f".files.draft.{os.getppid()}"]
+    assert [path.name for path in out.glob(".files*")] == [lives]
 
 
 # -- another place, another clock, another process
@@ -359,9 +360,10 @@ def test_a_draft_of_a_killed_creation_goes_with_the_next(tmp_path):
     """That of a process which lives stays: it may be about to put it in place."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    kept = [".here.draft", f".here.draft.{os.getppid()}", f".there.draft.{gone.pid}"]
-    kept += [f".here.{gone.pid}", f".here.draft.{10**20}"]  # a user's own
-    for name in (*kept, f".here.draft.{gone.pid}"):
+    ending = "0123456789abcdef"
+    kept = [f".here.draft.{os.getppid()}.{ending}", f".there.draft.{gone.pid}.{ending}"]
+    kept += [".here.draft", f".here.draft.{gone.pid}", f".here.draft.{10**20}.{ending}"]  # a user's
+    for name in (*kept, f".here.draft.{gone.pid}.{ending}"):
         (tmp_path / name).mkdir()
     config = recipe_loader.load("rock_paper_scissors", ["generations=1"])
     with new_run(config, tmp_path / "here"):
