@@ -19,6 +19,7 @@ from small import FINITE
 
 from equipoise.errors import RunError
 from equipoise.ledger.ledger import Ledger
+from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 
@@ -208,10 +209,10 @@ def rights(path: Path) -> str:
 def test_a_new_run_is_its_owners_alone(tmp_path):
     before = os.umask(0o022)
     try:
-        with RunDirectory.create(finite(), tmp_path / "own") as run:
+        with new_run(finite(), tmp_path / "own") as run:
             run.files.write("report.html", "page")
             own = [rights(run.folder), rights(run.folder / "ledger.sqlite")]
-        with RunDirectory.create(finite(readable_by_others=True), tmp_path / "shared") as run:
+        with new_run(finite(readable_by_others=True), tmp_path / "shared") as run:
             shared = [rights(run.folder), rights(run.folder / "ledger.sqlite")]
     finally:
         os.umask(before)
