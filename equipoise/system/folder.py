@@ -139,10 +139,10 @@ class Folder:
 
         `but`: names in the folder itself that are looked at elsewhere.
         """
-        found = [(name, kind) for name, kind in self._foreign(DEEPEST) if name not in but]
-        if not found:
+        foreign = [(name, kind) for name, kind in self._foreign(DEEPEST) if name not in but]
+        if not foreign:
             return
-        (name, kind), *others = found
+        (name, kind), *others = foreign
         more = f" (and {len(others):,} more)" if others else ""
         raise RunError(
             f"{self.path / name}: is {kind}{more}; a run holds plain files and folders alone, so "
@@ -331,8 +331,8 @@ class Folder:
         """Remove drafts of `name` that killed processes left; `own`: this process's, too."""
         pattern = re.compile(re.escape(f".{name}") + DRAFT)
         for each in self.names():
-            found = pattern.fullmatch(each)
-            if found and _has_ended(int(found["process"]), own):
+            draft = pattern.fullmatch(each)
+            if draft and _has_ended(int(draft["process"]), own):
                 self.remove(each)
 
 
