@@ -44,7 +44,7 @@ from equipoise.environments.assistance.measured_answers import MeasuredAnswer
 from equipoise.judges.base import JudgeContext
 from equipoise.models.resources import Resources
 from equipoise.payoffs.welfare import Welfare
-from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.row_prompts import to_prompt
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View
 
 OUT = Path("benchmarks/results/gtalign_oracle.json")

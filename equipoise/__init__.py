@@ -6,6 +6,7 @@ learners.
     equipoise.evaluate("runs/x", ["gsm8k", "ifeval"])
     equipoise.plan("mnpo", {"policy.model": "…"})
     equipoise.recipes()
+    equipoise.rows("pairs.jsonl")
 
 Start reading at `equipoise.runs.loop`. Importing this package loads no torch.
 """
@@ -21,13 +22,25 @@ if TYPE_CHECKING:
 
     from equipoise.api.functions import evaluate, open_run, plan, recipes, run
     from equipoise.api.handle import Run
+    from equipoise.api.read_rows import rows
     from equipoise.system.addresses import machine
 
-__all__ = ["Run", "evaluate", "import_matches", "machine", "open_run", "plan", "recipes", "run"]
+__all__ = [
+    "Run",
+    "evaluate",
+    "import_matches",
+    "machine",
+    "open_run",
+    "plan",
+    "recipes",
+    "rows",
+    "run",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
     "Run": "equipoise.api.handle",
+    "rows": "equipoise.api.read_rows",
     "machine": "equipoise.system.addresses",
     **dict.fromkeys(("evaluate", "open_run", "plan", "recipes", "run"), "equipoise.api.functions"),
 }

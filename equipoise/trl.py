@@ -17,7 +17,7 @@ from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext, mean_grades
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
-from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.row_prompts import to_prompt
 from equipoise.runs.recipe_loader import component
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, record_id
 
@@ -128,8 +128,6 @@ def _prompt(text: Any, columns: Mapping[str, Any]) -> Prompt:
     """The prompt with its facts, by the hash of both. Raises DataError."""
     with suppress(KeyError, TypeError, ValueError):  # none, or another's column of this name
         columns = {**columns, **json.loads(columns["facts"])}
-    if not isinstance(text, str):
-        text = [{**message, "content": _text([message])} for message in text]
     prompt = to_prompt({**columns, "prompt": text}, "prompt", "trl")
     facts = json.dumps(prompt.facts, sort_keys=True, default=str)
     return Prompt(record_id(prompt.id, facts), prompt.messages, prompt.facts, prompt.source)

@@ -28,11 +28,16 @@ class PlayerId(msgspec.Struct, frozen=True, order=True):
         return cls(name, int(generation or 0))
 
 
-class Message(msgspec.Struct, frozen=True):
-    """One chat message; `role` is system, user or assistant."""
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One chat message; `role` is system, user, assistant or tool.
+
+    `further` holds more fields for chat templates, as a JSON object: an assistant's calls, the call
+    that a tool answers. The `tools` of a chat stand in its first message.
+    """
 
     role: str
     content: str
+    further: str = ""
 
 
 def user(content: str) -> Message:
@@ -40,13 +45,83 @@ def user(content: str) -> Message:
     return Message("user", content)
 
 
-class Prompt(msgspec.Struct, frozen=True):
-    """The start of a match, from `source`; judges alone see the `facts`, such as `answer`."""
+class Turns(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An answer of several turns: those of the assistant are learned but for the places in
+    `context`; what users and tools say between them never is.
+    """
+
+    messages: tuple[Message, ...]
+    context: tuple[int, ...] = ()
+
+    def learned(self, place: int) -> bool:
+        """True if the message at this place is learned."""
+        return self.messages[place].role == "assistant" and place not in self.context
+
+
+def answer_messages(answer: "str | Turns") -> tuple[Message, ...]:
+    """The messages of an answer."""
+    if isinstance(answer, str):
+        return (Message("assistant", answer),)
+    return answer.messages
+
+
+def text_of(answer: "str | Turns") -> str:
+    """The text of an answer; of several turns all of them, each but the first with its role."""
+    if isinstance(answer, str):
+        return answer
+    first, *others = answer.messages
+    parts = [first.content]
+    parts += [f"[{message.role}] {message.content}" for message in others]
+    return "\n\n".join(parts)
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An answer that came with a prompt's row, and what the row says of it.
+
+    Of several turns, all are in `messages`, and the assistant's are learned but for the places in
+    `context`. `label` says if the answer was wanted, `chosen` if it was preferred to another of its
+    row. An answer with a `fault` is left out of what is learned.
+    """
+
+    messages: tuple[Message, ...]
+    score: float | None = None
+    label: bool | None = None
+    weight: float | None = None
+    chosen: bool | None = None
+    context: tuple[int, ...] = ()
+    fault: str = ""
+
+    @property
+    def text(self) -> str:
+        """The last text of the assistant's."""
+        value = self.value
+        return value if isinstance(value, str) else self.messages[-1].content
+
+    @property
+    def value(self) -> str | Turns:
+        """Its text, or its turns where users or tools speak in between.
+
+        Messages of the assistant's alone are one text, a line each.
+        """
+        plain = all(each.role == "assistant" and not each.further for each in self.messages)
+        if plain and not self.context:
+            return "\n".join(message.content for message in self.messages)
+        return Turns(self.messages, self.context)
+
+
+class Prompt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The start of a match, from `source`; judges alone see the `facts`, such as `answer`.
+
+    `answers` came with it. `learned` are the places of the assistant's messages in the chat that
+    fine-tuning learns, too.
+    """
 
     id: str
     messages: tuple[Message, ...]
     facts: dict[str, Any] = {}
     source: str = ""
+    answers: tuple[Answer, ...] = ()
+    learned: tuple[int, ...] = ()
 
 
 class View(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -224,8 +299,8 @@ class Pair(msgspec.Struct, frozen=True, omit_defaults=True):
     generation: int
     prompt: str
     messages: tuple[Message, ...]
-    chosen: str
-    rejected: str
+    chosen: str | Turns
+    rejected: str | Turns
     chosen_score: float
     rejected_score: float
     match: str = ""

@@ -1,29 +1,31 @@
 """Supervised fine-tuning outside a run, to make a model that a run can start from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from equipoise.errors import DataError, RunError
-from equipoise.learners.sft_learner import SFT, train_sft
+from equipoise.learners.sft_learner import SFT, Example, train_sft
 from equipoise.prompts.prompt_files import Files
+from equipoise.prompts.row import sft_example
 from equipoise.runs.monitor import Monitor, Silent, within
 from equipoise.system.folder import write_folder
 from equipoise.system.locks import check_place
-from equipoise.types import Message, Prompt
-
-Example = tuple[Sequence[Message], str]  # a chat, and the answer to learn
 
 
 @dataclass(frozen=True)
 class FineTuned:
-    """A fine-tuned model's folder, its number of examples and last line of metrics."""
+    """A fine-tuned model's folder, its number of examples and last line of metrics.
+
+    `left_out`: reason -> the places of rows that nothing was learned from.
+    """
 
     model: Path
     examples: int
     metrics: dict[str, float]
+    left_out: dict[str, list[str]] = field(default_factory=dict)
 
 
 def fine_tune(
@@ -51,7 +53,11 @@ def fine_tune(
     check_place(out)
     if out.exists() and any(out.iterdir()) and not overwrite:
         raise RunError(f"{out}: is not empty; use --overwrite, or choose another --out")
-    examples = read_examples(data) if isinstance(data, str) else data
+    left_out: dict[str, list[str]] = {}
+    if isinstance(data, str):
+        examples, left_out = read_examples(data)
+    else:
+        examples = list(data)
     settings = settings or SFT.model_validate({})
     monitor = monitor or Silent()
     steps = settings.steps(len(examples))
@@ -81,23 +87,29 @@ def fine_tune(
 
     with within(monitor, steps, steps):
         write_folder(out, write)
-    return FineTuned(out, len(examples), metrics)
+    return FineTuned(out, len(examples), metrics, left_out)
 
 
-def read_examples(path: str) -> list[Example]:
-    """The chats and answers in a file. Raises DataError for a row without an answer."""
-    prompts = Files.model_validate({"path": path}).load().training
-    return [(prompt.messages, _completion(prompt, row)) for row, prompt in enumerate(prompts, 1)]
+def read_examples(path: str) -> tuple[list[Example], dict[str, list[str]]]:
+    """(the chats and answers in a file that may be learned, reason -> the places of other rows).
 
-
-def _completion(prompt: Prompt, row: int) -> str:
-    """The answer in a row: a text, or the contents of its messages."""
-    completion = prompt.facts.get("completion")
-    if isinstance(completion, list):
-        completion = "\n".join(message["content"] for message in completion)
-    if not isinstance(completion, str) or not completion.strip():
+    An answer that its row labels as not wanted, of weight 0, or blank is not learned. Raises
+    DataError where there is none to learn.
+    """
+    source = Files.model_validate({"path": path})
+    examples: list[Example] = []
+    left_out: dict[str, list[str]] = {}
+    first = ""
+    for row in source.read_rows():
+        example = sft_example(row)
+        if example is None:
+            reason = row.left_out("sft").partition(" (")[0]
+            left_out.setdefault(reason, []).append(row.where)
+            first = first or f"{row.where}: {reason}"
+        else:
+            examples.append(example)
+    if not examples:
         raise DataError(
-            f"row {row} ({prompt.source}): no completion to learn from; "
-            "give `completion`, or `messages`"
+            f"{first}; no row has an answer to learn from: give `completion`, or `messages`"
         )
-    return completion
+    return examples, left_out

@@ -39,6 +39,7 @@ VERBS = {  # verb -> the first line of its help
     "best-response": "Train a fresh player against a frozen one, and say what it gets.",
     "import-scores": "Record scores that another program measured, beside their run.",
     "import-matches": "Make a run of matches that other programs played and judged.",
+    "rows": "Print rows of data as a model will see them, and what is left out.",
     "plan": "Print what a run would do, and estimate its memory and time.",
     "recipes": "List the packaged recipes, or print where one of them differs from its paper.",
     "rate": "Rate a run's players anew, from its ledger.",

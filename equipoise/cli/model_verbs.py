@@ -17,8 +17,7 @@ def sft(
         str, typer.Argument(help="a causal language model: hub id, folder, or builtin")
     ],
     data: Annotated[
-        str,
-        typer.Argument(help="JSONL, JSON or Parquet in TRL's prompt-completion or messages format"),
+        str, typer.Argument(help="rows with answers, in any schema that `equipoise rows` reads")
     ],
     out: Annotated[Path, typer.Option(help="the folder to write the model into")],
     epochs: Annotated[float, typer.Option(help="passes over the data")] = 1.0,
@@ -56,10 +55,14 @@ def sft(
             overwrite=overwrite,
             monitor=display,
         )
+    for reason, places in tuned.left_out.items():
+        say(f"left out: {len(places):,} rows: {reason} (the first: {places[0]})", err=True)
     if cut := tuned.metrics["cut_rows"]:
         say(f"{cut} of {tuned.examples} rows were cut to fit; raise --max-length", err=True)
     if json:
-        show({"model": str(out), **tuned.metrics, "examples": tuned.examples})
+        counts = {reason: len(places) for reason, places in tuned.left_out.items()}
+        facts = {"examples": tuned.examples, "left_out": counts}
+        show({"model": str(out), **tuned.metrics, **facts})
     else:
         say(out)
 

@@ -1,24 +1,22 @@
-"""Pairs with answers that the data brings along, in the preference format of TRL.
+"""Pairs with answers that the data brings along: `prompts.row` reads them from rows.
 
-    {"prompt": …, "chosen": "text", "rejected": "text"}
-    {"prompt": …, "chosen": [messages], "rejected": [messages]}
-    {"chosen": [the chat and its answer], "rejected": [likewise]}
-    {"prompt": …, "completion": …}      one answer, for `data_wins`
-
-Of messages, the assistant's at the end are the answer. A row's `score_chosen` and `score_rejected`
-are the pair's scores; without them they are 1 and 0, as they are where a loss reads probabilities.
+Of rows with more than two scored answers the best and the worst are a pair. A row's scores are the
+pair's; without any they are 1 and 0, as they are where a loss reads probabilities. An answer that
+the row labels as not wanted is never the better one.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field
 
 from equipoise.data.pairs import JudgedMatches, PairMaker, ScoredAnswer, pair_of
-from equipoise.prompts.rows import read_chat
+from equipoise.prompts.columns import BLANK, WEIGHT_ZERO
+from equipoise.prompts.row import chosen_answer, rejected_answer, taught_answer
+from equipoise.prompts.schemas.conversation import read_answer
 from equipoise.system.effects import Text
-from equipoise.types import Match, Pair, Prompt, Turn, record_id
+from equipoise.types import Answer, Match, Pair, Prompt, Turn, Turns, record_id
 
 NO_ANSWER = "no_answer"
 
@@ -55,36 +53,54 @@ class Data(PairMaker):
     def why_no_pair(self, prompt: Prompt, generation: int) -> str:
         if generation >= self.generations:
             return self.then.why_no_pair(prompt, generation)
-        absent = [name for name in ("chosen", "rejected") if not _text(prompt, name)]
+        better, worse = both_answers(prompt)
+        answers = {"chosen": better, "rejected": worse}
+        absent = [name for name, answer in answers.items() if answer is None or is_blank(answer)]
+        if len(absent) == 2 and any(answer.label is not None for answer in prompt.answers):
+            return "labels of single answers make no pairs; give chosen and rejected"
         return f"no answer under {' and '.join(absent)}" if absent else ""
 
     def data_pairs(
         self, prompts: Sequence[Prompt], generation: int
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(a pair a prompt; the number of prompts without one, by reason: no_answer, identical)."""
+        """(a pair a prompt; the number of prompts without one, by reason).
+
+        Reasons: no_answer, identical, weight (0), score (not a finite number, or none where other
+        rows have one).
+        """
         pairs: list[Pair] = []
         dropped: Counter[str] = Counter()
+        scored = any(answer.score is not None for p in prompts for answer in p.answers)
         for prompt in prompts:
-            chosen, rejected = _text(prompt, "chosen"), _text(prompt, "rejected")
-            if not chosen or not rejected:
+            better, worse = both_answers(prompt)
+            if better is None or worse is None or is_blank(better) or is_blank(worse):
                 dropped[NO_ANSWER] += 1
-            elif chosen == rejected:
+                continue
+            if better.value == worse.value:
                 dropped["identical"] += 1
-            else:
-                scores = _scores(prompt.facts)
-                source = f"data/{generation}/{prompt.id}"
-                pairs.append(
-                    Pair(
-                        id=record_id("pair", source, chosen, rejected),
-                        generation=generation,
-                        prompt=prompt.id,
-                        messages=prompt.messages,
-                        chosen=chosen,
-                        rejected=rejected,
-                        chosen_score=scores[0],
-                        rejected_score=scores[1],
-                    )
+                continue
+            if better.fault or worse.fault:
+                dropped[reason_of(better.fault or worse.fault)] += 1
+                continue
+            better_score, worse_score = better.score, worse.score
+            if better_score is None or worse_score is None:
+                if scored:  # 1 and 0 are no scores on the others' scale
+                    dropped["score"] += 1
+                    continue
+                better_score, worse_score = 1.0, 0.0
+            source = f"data/{generation}/{prompt.id}"
+            pairs.append(
+                Pair(
+                    id=record_id("pair", source, better.value, worse.value),
+                    generation=generation,
+                    prompt=prompt.id,
+                    messages=prompt.messages,
+                    chosen=better.value,
+                    rejected=worse.value,
+                    chosen_score=better_score,
+                    rejected_score=worse_score,
                 )
+            )
         return pairs, dict(dropped)
 
     def make(self, judged: JudgedMatches) -> tuple[list[Pair], dict[str, int]]:
@@ -135,35 +151,35 @@ class DataWins(PairMaker):
                     pairs.append(pair_of(match, chat, better, ScoredAnswer(text, 0.0)))
         return pairs, dict(dropped)
 
-    def _answer(self, prompt: Prompt) -> str:
+    def _answer(self, prompt: Prompt) -> str | Turns:
+        """The answer to imitate, or "". Raises DataError for a column that holds none."""
         if self.column is not None:
-            return _text(prompt, self.column)
-        return _text(prompt, "chosen") or _text(prompt, "completion")
+            value = prompt.facts.get(self.column)
+            if value is None or isinstance(value, str):
+                return value or ""
+            written = read_answer(value, f"{prompt.source}: {self.column}")
+            return Answer(written.messages).value
+        answer = taught_answer(prompt.answers)
+        if answer is None or answer.label is False or is_blank(answer) or answer.weight == 0:
+            return ""
+        return answer.value
+
+
+def both_answers(prompt: Prompt) -> tuple[Answer | None, Answer | None]:
+    """The preferred and the rejected answer of a prompt's row."""
+    return chosen_answer(prompt.answers), rejected_answer(prompt.answers)
+
+
+def is_blank(answer: Answer) -> bool:
+    """True for an answer that says nothing."""
+    return answer.fault.startswith(BLANK)
+
+
+def reason_of(fault: str) -> str:
+    """The word under which pairs with this fault are counted."""
+    return "weight" if fault.startswith(WEIGHT_ZERO) else "score"
 
 
 def _samples(match: Match) -> dict[str, Turn]:
     turns = match.last_turns().values()
     return {turn.move.text: turn for turn in turns if turn.move.finish != "error"}
-
-
-def _text(prompt: Prompt, column: str) -> str:
-    """The answer in a column or "". Raises DataError for what is neither a text nor a chat."""
-    value = prompt.facts.get(column)
-    if value is None or isinstance(value, str):
-        return value or ""
-    messages = read_chat(value, f"{prompt.source}: {column}")
-    answer: list[str] = []
-    for message in reversed(messages):
-        if message.role != "assistant":
-            break
-        answer.insert(0, message.content)
-    return "\n".join(answer)
-
-
-def _scores(facts: Mapping[str, Any]) -> tuple[float, float]:
-    """The row's own scores where it has both as numbers, else 1 and 0."""
-    scores = facts.get("score_chosen"), facts.get("score_rejected")
-    chosen, rejected = scores
-    if isinstance(chosen, (int, float)) and isinstance(rejected, (int, float)):
-        return float(chosen), float(rejected)
-    return 1.0, 0.0

@@ -7,14 +7,14 @@ import numpy as np
 
 from equipoise.errors import ConfigError
 from equipoise.players.base import Actor, Scorer
-from equipoise.types import Message, Pair, PlayerId, record_id
+from equipoise.types import Message, Pair, PlayerId, Turns, record_id
 
 # Answers scored and recorded together; a resumed run repeats whole chunks only, so that its batches
 # are the same.
 CHUNK = 512
 
 # a chat, its answer, and whether that was cut
-AnsweredChat = tuple[tuple[Message, ...], str, bool]
+AnsweredChat = tuple[tuple[Message, ...], str | Turns, bool]
 
 
 class LogprobStore(Protocol):
@@ -37,10 +37,24 @@ class LogprobStore(Protocol):
         ...
 
 
-def text_key(chat: Sequence[Message], answer: str, cut: bool = False) -> str:
+def text_key(chat: Sequence[Message], answer: str | Turns, cut: bool = False) -> str:
     """The identity of an answer in its chat; one that was cut is another."""
-    parts = [part for message in chat for part in (message.role, message.content)]
-    return record_id(*parts, answer, *(("cut",) if cut else ()))
+    parts = chat_parts(chat)
+    if isinstance(answer, str):
+        parts.append(answer)
+    else:
+        parts += ["turns", *chat_parts(answer.messages), *map(str, answer.context)]
+    return record_id(*parts, *(("cut",) if cut else ()))
+
+
+def chat_parts(chat: Sequence[Message]) -> list[str]:
+    """All texts that make a chat, for its identity."""
+    parts = []
+    for message in chat:
+        parts += [message.role, message.content]
+        if message.further:
+            parts.append(message.further)
+    return parts
 
 
 def opponent_logprobs(

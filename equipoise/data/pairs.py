@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from statistics import fmean
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -106,9 +106,9 @@ class PairMaker(Component):
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
-    """An answer's text and its score."""
+    """An answer's text, or its turns, and its score."""
 
-    text: str
+    text: Any
     score: float
 
 

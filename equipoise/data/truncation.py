@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from equipoise.types import Match, Message, Pair, Turn
+from equipoise.types import Match, Message, Pair, Turn, Turns
 
 Truncated = Literal["keep", "drop", "keep_with_end"]
 """keep: learned from without an end token; drop: not learned from; keep_with_end: learned
@@ -39,7 +39,7 @@ def drop_truncated(matches: Sequence[Match], needed: int = 2) -> tuple[list[Matc
 
 def mark_truncated(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair]:
     """The pairs with a note of the answers that nobody who gave them ended by themselves."""
-    cut: dict[tuple[tuple[Message, ...], str], bool] = {}
+    cut: dict[tuple[tuple[Message, ...], str | Turns], bool] = {}
     for turn in chain.from_iterable(match.turns for match in matches):
         answer = turn.view.messages, turn.move.text
         cut[answer] = cut.get(answer, True) and is_truncated(turn)

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from equipoise.types import Judgement, Match, Message, Pair, PlayerId
+from equipoise.types import Judgement, Match, Message, Pair, PlayerId, Turns
 
 WinRule = Literal["counted", "bradley_terry"]
 Chat = tuple[Message, ...]
@@ -46,7 +46,7 @@ class Samples:
         self,
         prompt: str,
         chat: Chat,
-        text: str,
+        text: str | Turns,
         score: float,
         players: Sequence[tuple[PlayerId, float]],
         rule: WinRule,
@@ -68,7 +68,7 @@ class Samples:
         return total
 
     def _first_giver(
-        self, prompt: str, chat: Chat, text: str, players: Sequence[tuple[PlayerId, float]]
+        self, prompt: str, chat: Chat, text: str | Turns, players: Sequence[tuple[PlayerId, float]]
     ) -> PlayerId | None:
         for player, _ in players:
             answers = self._scores.get((prompt, chat, player), ())

@@ -64,7 +64,8 @@ class Row:
         """Bytes that differ where rows differ."""
         sequences = [self.answers.prompt, *self.answers.answers]
         ids = [array("q", [len(part), *part]).tobytes() for part in sequences]
-        return b"".join(ids) + array("d", self.columns).tobytes()
+        masks = [bytes(mask) for mask in self.answers.learned if mask is not None]
+        return b"".join(ids) + array("d", self.columns).tobytes() + b"".join(masks)
 
 
 @dataclass(frozen=True, slots=True)

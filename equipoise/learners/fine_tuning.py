@@ -231,7 +231,7 @@ def fine_tune(
             )
             trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         trainer.assert_finite()
-        probes = rows[: settings.probes]
+        probes = [probe_of(row) for row in rows[: settings.probes]]
         logprobs = trainer.logprobs(probes)
         if settings.rounding == "stochastic":
             round_weights(trainer.model, seeds.child(batch.seed, "rounding"))
@@ -311,6 +311,24 @@ def local_player(learner_kind: str, name: str, player: Player) -> Local:
             f"players.{name} is of kind '{player.kind}'"
         )
     return player
+
+
+def probe_of(row: Row) -> Row:
+    """The row as its player can score it: of answers with several turns the last one."""
+    from equipoise.learners.answer_trainer import Row
+    from equipoise.models.packing import PromptAnswers
+
+    masks = [row.answers.mask(k) for k in range(len(row.answers.answers))]
+    if all(mask is None for mask in masks):
+        return row
+    ids, mask = row.answers.answers[0], masks[0]
+    if mask is None:
+        return Row(PromptAnswers(row.answers.prompt, [ids]))
+    end = len(mask) - [*reversed(mask)].index(True) if any(mask) else len(mask)
+    start = end
+    while start and mask[start - 1]:
+        start -= 1
+    return Row(PromptAnswers([*row.answers.prompt, *ids[:start]], [ids[start:end]]))
 
 
 def need_examples(rows: Sequence[Any], learner: object) -> None:

@@ -73,7 +73,7 @@ class PairObjective:
         """The batch as the loss takes it."""
         policy_2B = logprob_A.view(-1, 2).T
         column_BC = logprob_A.new_tensor([row.columns for row in batch])
-        lengths = [list(map(len, row.answers.answers)) for row in batch]
+        lengths = [row.answers.counts() for row in batch]
         tokens_B2 = logprob_A.new_tensor(lengths)
         # columns behind the scores: K times (chosen, rejected) -> [K, B, 2]
         opponent_BK2 = column_BC[:, 2:].reshape(len(batch), len(self.weights), 2)
@@ -111,10 +111,11 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
             raise ConfigError(f"an opponent's log-probability of a {name} answer is not a number")
     rows = []
     for b, pair in enumerate(batch.pairs):
-        prompt = encoding.prompt_ids(pair.messages)
-        room = encoding.max_length - len(prompt)
-        chosen = encoding.answer_ids(pair.chosen, not pair.chosen_cut)[:room]
-        rejected = encoding.answer_ids(pair.rejected, not pair.rejected_cut)[:room]
+        chosen = encoding.answered(pair.messages, pair.chosen, not pair.chosen_cut)
+        rejected = encoding.answered(pair.messages, pair.rejected, not pair.rejected_cut)
+        answers = PromptAnswers(
+            chosen.prompt, [chosen.ids, rejected.ids], [chosen.learned, rejected.learned]
+        )
         # P(answer beats …) where it was estimated, else the judge's scores
         if pair.chosen_win is None or pair.rejected_win is None:
             columns = [pair.chosen_score, pair.rejected_score]
@@ -123,5 +124,5 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
         for k in range(len(batch.opponents)):
             columns.append(float(batch.opponent_chosen_KB[k, b]))
             columns.append(float(batch.opponent_rejected_KB[k, b]))
-        rows.append(Row(PromptAnswers(prompt, [chosen, rejected]), tuple(columns)))
+        rows.append(Row(answers, tuple(columns)))
     return rows

@@ -16,7 +16,7 @@ from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
 from equipoise.players.local import Local
-from equipoise.types import Message, PlayerId
+from equipoise.types import Message, PlayerId, Turns
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from equipoise.learners.answer_trainer import Row
     from equipoise.models.adapters import Lora
     from equipoise.models.encoding import Encoding
+
+
+# A chat, and the answer to learn.
+Example = tuple[Sequence[Message], str | Turns]
 
 
 class SFT(FineTuning):
@@ -49,7 +53,7 @@ class SFT(FineTuning):
 
 def train_sft(
     model_folder: str | Path,
-    examples: Sequence[tuple[Sequence[Message], str]],
+    examples: Sequence[Example],
     out: Path,
     settings: SFT | None = None,
     *,
@@ -115,11 +119,11 @@ class AnswerObjective:
         return -logprob_A, {"answer_logprob": logprob_A.detach()}
 
     def size(self, row: Row) -> float:
-        return float(len(row.answers.answers[0]))  # a mean over tokens
+        return float(row.answers.counts()[0])  # a mean over tokens
 
 
 def answer_rows(
-    examples: Sequence[tuple[Sequence[Message], str]], encoding: Encoding, cut: Sequence[bool] = ()
+    examples: Sequence[Example], encoding: Encoding, cut: Sequence[bool] = ()
 ) -> list[Row]:
     """A row for each (chat, answer); those that were `cut` have no end."""
     from equipoise.learners.answer_trainer import Row
@@ -127,7 +131,7 @@ def answer_rows(
 
     rows = []
     cuts = cut or [False] * len(examples)
-    for (messages, text), was_cut in zip(examples, cuts, strict=True):
-        ids, start = encoding.join(messages, text, not was_cut)
-        rows.append(Row(PromptAnswers(ids[:start], [ids[start:]])))
+    for (messages, answer), was_cut in zip(examples, cuts, strict=True):
+        answered = encoding.answered(messages, answer, not was_cut)
+        rows.append(Row(PromptAnswers(answered.prompt, [answered.ids], [answered.learned])))
     return rows

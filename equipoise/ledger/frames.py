@@ -14,7 +14,7 @@ import msgspec
 from equipoise.answer import answer_of, public_move
 from equipoise.errors import UserError
 from equipoise.ledger.ledger import MEETING, Ledger
-from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
+from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt, text_of
 
 Row = dict[str, Any]
 Frame: TypeAlias = Any
@@ -136,8 +136,8 @@ def pair_rows(ledger: Ledger, generation: int | None) -> Iterator[Row]:
             "match": pair.match,
             "prompt": pair.prompt,
             "prompt_text": pair.messages[-1].content if pair.messages else None,
-            "chosen": pair.chosen,
-            "rejected": pair.rejected,
+            "chosen": text_of(pair.chosen),
+            "rejected": text_of(pair.rejected),
             "score_chosen": pair.chosen_score,
             "score_rejected": pair.rejected_score,
         }

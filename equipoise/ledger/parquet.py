@@ -32,10 +32,10 @@ from equipoise.ledger.benchmark_results import BENCHMARKS, benchmark_rows, recor
 from equipoise.ledger.database import to_json
 from equipoise.ledger.frames import Row, columns
 from equipoise.ledger.ledger import Ledger
-from equipoise.prompts.rows import ROLES
+from equipoise.prompts.written_chat import ROLES
 from equipoise.system.folder import new_files
 from equipoise.system.locks import check_writable
-from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
+from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt, answer_messages
 
 CHUNK = 10_000  # rows held in memory at a time
 SCHEMA = 1
@@ -111,8 +111,8 @@ def _pairs(ledger: Ledger) -> Iterator[Row]:
             "learner": learner,
             "match": pair.match,
             "prompt": _chat(pair.messages),
-            "chosen": _chat([Message("assistant", pair.chosen)]),
-            "rejected": _chat([Message("assistant", pair.rejected)]),
+            "chosen": _chat(answer_messages(pair.chosen)),
+            "rejected": _chat(answer_messages(pair.rejected)),
             "score_chosen": pair.chosen_score,
             "score_rejected": pair.rejected_score,
         }

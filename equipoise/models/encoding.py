@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from equipoise.answer import parse_answer
 from equipoise.errors import DataError, ModelError, first_line
 from equipoise.models.thought_marks import THOUGHT_FIELDS, template_marks
 from equipoise.system.interrupts import time_limit
-from equipoise.types import Marks, Message
+from equipoise.types import Marks, Message, Turns
 
 PLAIN = (
     "{% for message in messages %}"
@@ -50,10 +51,24 @@ CHANNEL_TOKENS = (CHANNEL, "<|start|>", "<|message|>", "<|constrain|>", "<|end|>
 _PROBE = "Xyzzy"
 
 
-class ToolMessage(Message, frozen=True):
-    """A message with further fields for chat templates, as a JSON object: calls, or a result's."""
+@dataclass(frozen=True, slots=True)
+class EncodedAnswer:
+    """The ids of a prompt and of its answer, cut to fit; which of the answer's are learned (None:
+    all); and the number that the answer needs whole.
+    """
 
-    further: str = "{}"
+    prompt: list[int]
+    ids: list[int]
+    learned: list[bool] | None
+    needed: int
+
+
+def until_end(ids: list[int], ending: list[int]) -> list[int]:
+    """The ids up to the first end of a turn, with it."""
+    for place in range(len(ids)):
+        if ids[place : place + len(ending)] == ending:
+            return ids[: place + len(ending)]
+    return ids
 
 
 class NoRoom(DataError):  # noqa: N818
@@ -159,6 +174,80 @@ class Encoding:
         """(ids of prompt and answer, where it starts), cut to fit; no end token unless `ended`."""
         prompt = self.prompt_ids(messages)
         return (prompt + self.answer_ids(text, ended))[: self.max_length], len(prompt)
+
+    def answered(
+        self, messages: Sequence[Message], answer: str | Turns, ended: bool = True
+    ) -> EncodedAnswer:
+        """The ids of a chat and its answer, cut to fit. Raises as `prompt_ids` does.
+
+        A chat without messages stands for a text alone, which is learned whole.
+        """
+        if not messages and isinstance(answer, str):
+            beginning = self.tokenizer.bos_token_id
+            prompt = [self.stop_ids[0] if beginning is None else beginning]
+            ids = self.text_ids(answer) + ([self.stop_ids[0]] if ended else [])
+            return EncodedAnswer(prompt, ids[: self.max_length - 1], None, len(ids))
+        prompt = self.prompt_ids(messages)
+        room = self.max_length - len(prompt)
+        if isinstance(answer, str):
+            ids = self.answer_ids(answer, ended)
+            return EncodedAnswer(prompt, ids[:room], None, len(ids))
+        ids, learned = self._turns(messages, answer, ended)
+        if not any(learned[:room]):
+            raise NoRoom(
+                f"an answer of {len(answer.messages)} turns has none that is learned within "
+                f"max_length = {self.max_length}; raise it"
+            )
+        return EncodedAnswer(prompt, ids[:room], learned[:room], len(ids))
+
+    def _turns(
+        self, messages: Sequence[Message], answer: Turns, ended: bool
+    ) -> tuple[list[int], list[bool]]:
+        """(the ids of an answer's turns, which of them are learned).
+
+        Each of the assistant's turns is encoded as an answer is, and the ids between two of them
+        are the template's own. Raises DataError where these cannot be told.
+        """
+        ids: list[int] = []
+        learned: list[bool] = []
+        given = answer.messages
+        turns = [place for place, message in enumerate(given) if message.role == "assistant"]
+        for n, place in enumerate(turns):
+            message = given[place]
+            is_last = n + 1 == len(turns)
+            if message.further:
+                opening = self._chat_ids((*messages, *given[:place]), True)
+                whole = self._chat_ids((*messages, *given[: place + 1]), False)
+                if whole[: len(opening)] != opening:
+                    raise DataError("the chat template writes an answer's calls out of its turn")
+                own = until_end(whole[len(opening) :], self._end_ids)
+            else:
+                own = self.answer_ids(message.content, ended or not is_last)
+            ids += own
+            learned += [answer.learned(place)] * len(own)
+            if is_last:
+                break
+            between = self._between((*messages, *given[:place]), given[place + 1 : turns[n + 1]])
+            ids += between
+            learned += [False] * len(between)
+        return ids, learned
+
+    def _between(self, before: Sequence[Message], others: Sequence[Message]) -> list[int]:
+        """The ids between the end of an assistant's turn after `before` and the opening of its
+        next, with the messages of `others` in the middle.
+        """
+        probe = (*before, Message("assistant", _PROBE))
+        prompt = self._chat_ids(before, True)
+        if not others:
+            raise DataError("two answers of the assistant in a row are one turn; join their texts")
+        whole = self._chat_ids((*probe, *others), True)
+        head = [*prompt, *self.answer_ids(_PROBE)]
+        if whole[: len(head)] != head:
+            raise DataError(
+                "the chat template writes earlier answers in another way than the last one, so "
+                "several turns cannot be learned at once; keep the last answer alone"
+            )
+        return whole[len(head) :]
 
     def continue_text(self, context: str, text: str) -> tuple[list[int], int]:
         """(ids of context and continuation, its start) of plain texts, encoded together as lm-eval
@@ -293,9 +382,13 @@ class Encoding:
         given: dict[str, Any] = {}
         if not messages:
             raise DataError("a prompt without messages cannot be answered")
-        chat = self._fitting([self._parted(_fields(message)) for message in messages])
+        fields = [_fields(message) for message in messages]
+        own_tools = fields[0].pop("tools", None)
+        chat = self._fitting([self._parted(each) for each in fields])
         if tools:
             given["tools"] = json.loads(tools)
+        elif own_tools:
+            given["tools"] = own_tools
         try:
             with time_limit():
                 ids = self.tokenizer.apply_chat_template(
@@ -393,7 +486,7 @@ class Encoding:
 def _fields(message: Message) -> dict[str, Any]:
     """The message as templates take it; the arguments of calls as objects."""
     fields: dict[str, Any] = {"role": message.role, "content": message.content}
-    if not isinstance(message, ToolMessage):
+    if not message.further:
         return fields
     fields |= json.loads(message.further)
     for call in fields.get("tool_calls", ()):

@@ -29,8 +29,11 @@ def answer_logprobs(
     batch_size: int = 32,
     chunk: int | None = None,
     share: bool = True,
+    learned: Sequence[Sequence[bool] | None] = (),
 ) -> list[tuple[float, int]]:
     """For each row of token ids: (log p of ids[answer_start:] in nats, its length in tokens).
+
+    `learned`: which tokens of each answer count, as in `PromptAnswers`; by default all.
 
     `batch_size` answers of like length are scored together; rows with the same prompt share its
     computation where the model allows (`share`). The model is left in its mode.
@@ -42,7 +45,7 @@ def answer_logprobs(
     was_training = model.training
     model.eval()
     try:
-        groups = _by_prompt(ids, answer_start)
+        groups = _by_prompt(ids, answer_start, learned or [None] * len(ids))
         if share and len(groups) < len(ids):
             share = shares_prompts(head, model, groups[0][0], max(map(len, ids)))
         scores: list[tuple[float, int]] = [(0.0, 0)] * len(ids)
@@ -59,16 +62,21 @@ def answer_logprobs(
     return scores
 
 
-def _by_prompt(ids: Sequence[Sequence[int]], answer_start: Sequence[int]) -> list[Group]:
+def _by_prompt(
+    ids: Sequence[Sequence[int]],
+    answer_start: Sequence[int],
+    learned: Sequence[Sequence[bool] | None],
+) -> list[Group]:
     """Rows with one prompt in groups, each no longer than a row may be."""
     groups: dict[tuple[int, ...], list[Group]] = {}
-    for place, (row, start) in enumerate(zip(ids, answer_start, strict=True)):
+    for place, (row, start, mask) in enumerate(zip(ids, answer_start, learned, strict=True)):
         prompt, answer = tuple(row[:start]), list(row[start:])
         same = groups.setdefault(prompt, [])
         if not same or _row_length(same[-1]) + len(answer) > LONGEST_SHARED:
             same.append((PromptAnswers(prompt, []), []))
         answers, places = same[-1]
-        same[-1] = (PromptAnswers(prompt, [*answers.answers, answer]), [*places, place])
+        joined = PromptAnswers(prompt, [*answers.answers, answer], [*answers.learned, mask])
+        same[-1] = (joined, [*places, place])
     return [group for same in groups.values() for group in same]
 
 
@@ -79,9 +87,9 @@ def _row_length(group: Group) -> int:
 
 def _singles(groups: Iterable[Group]) -> list[Group]:
     return [
-        (PromptAnswers(answers.prompt, [answer]), [place])
+        (PromptAnswers(answers.prompt, [answer], [answers.mask(k)]), [place])
         for answers, places in groups
-        for answer, place in zip(answers.answers, places, strict=True)
+        for k, (answer, place) in enumerate(zip(answers.answers, places, strict=True))
     ]
 
 

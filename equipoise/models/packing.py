@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import Any
 
 import torch
@@ -32,10 +32,27 @@ KINDS_OF_ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"
 
 @dataclass(frozen=True, slots=True)
 class PromptAnswers:
-    """A prompt's token ids and those of the answers that follow it."""
+    """A prompt's token ids and those of the answers that follow it.
+
+    `learned`: for each answer which of its tokens count; None for all of them. Those of users and
+    tools between an answer's turns do not.
+    """
 
     prompt: Sequence[int]
     answers: Sequence[Sequence[int]]
+    learned: Sequence[Sequence[bool] | None] = ()
+
+    def mask(self, k: int) -> Sequence[bool] | None:
+        """A mark for each token of the k-th answer that counts; None: all do."""
+        return self.learned[k] if self.learned else None
+
+    def counts(self) -> list[int]:
+        """The number of tokens of each answer that count."""
+        counts = []
+        for k, answer in enumerate(self.answers):
+            mask = self.mask(k)
+            counts.append(len(answer) if mask is None else sum(mask))
+        return counts
 
     @property
     def length(self) -> int:
@@ -96,7 +113,10 @@ def pack(batch: Sequence[PromptAnswers], pad_id: int, *, shared: bool) -> Packed
     saves = len(batch) * together < answers * alone
     if shared and saves and together <= LONGEST_SHARED:
         return replace(_rows(batch, together, pad_id), **_branches(batch, together))
-    single = [PromptAnswers(item.prompt, [answer]) for item in batch for answer in item.answers]
+    single = []
+    for item in batch:
+        for k, answer in enumerate(item.answers):
+            single.append(PromptAnswers(item.prompt, [answer], [item.mask(k)]))
     return _rows(single, alone, pad_id)
 
 
@@ -112,12 +132,18 @@ def _rows(batch: Sequence[PromptAnswers], width: int, pad_id: int) -> PackedBatc
         # first, and the answer's first.
         last = b * width + len(item.prompt) - 1
         start = last + 1
-        for answer in item.answers:
-            if answer:
-                source += [last, *range(start, start + len(answer) - 1)]
+        for k, answer in enumerate(item.answers):
+            before = [last, *range(start, start + len(answer) - 1)] if answer else []
+            mask = item.mask(k)
             ids += answer
-            target += answer
-            counts.append(len(answer))
+            if mask is None:
+                source += before
+                target += answer
+                counts.append(len(answer))
+            else:
+                source += compress(before, mask)
+                target += compress(answer, mask)
+                counts.append(sum(mask))
             start += len(answer)
         ids_BT[b, : len(ids)] = torch.tensor(ids)
     return PackedBatch(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 from equipoise.component import Component
 from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
-from equipoise.types import Message, Move, Prompt, View
+from equipoise.types import Message, Move, Prompt, Turns, View
 
 Precision = Literal["fp32", "bf16", "bf16_weights"]
 """What a learner computes in: fp32; bf16, products in bfloat16 of weights in float32;
@@ -40,7 +40,7 @@ class Scorer(Protocol):
     def logprobs(
         self,
         chats: Sequence[tuple[Message, ...]],
-        texts: Sequence[str],
+        texts: Sequence[str | Turns],
         *,
         whole: bool = False,
         cut: Sequence[bool] = (),

@@ -18,7 +18,7 @@ from equipoise.players.local_settings import LocalSettings
 from equipoise.players.thinking import BegunAnswer, begun_answers
 from equipoise.sampling.engines.base import EngineRow, SampledAnswer
 from equipoise.sampling.engines.remote_engine import ProbedEngine
-from equipoise.types import Message, Move, View
+from equipoise.types import Message, Move, Turns, View
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
@@ -183,7 +183,7 @@ class LocalActor:
     def logprobs(
         self,
         chats: Sequence[tuple[Message, ...]],
-        texts: Sequence[str],
+        texts: Sequence[str | Turns],
         *,
         whole: bool = False,
         cut: Sequence[bool] = (),
@@ -195,19 +195,23 @@ class LocalActor:
         `whole`, for an answer that does not fit.
         """
         encoding = self._encoding
-        rows = []
+        rows: list[tuple[list[int], int]] = []
+        learned: list[list[bool] | None] = []
         for n, (chat, text) in enumerate(zip(chats, texts, strict=True)):
             ended = not (cut and cut[n])
-            ids, start = encoding.join(chat, text, ended)
-            needed = start + len(encoding.answer_ids(text, ended)) if whole else 0
-            if needed > len(ids):
+            answered = encoding.answered(chat, text, ended)
+            start = len(answered.prompt)
+            needed = start + answered.needed
+            ids = [*answered.prompt, *answered.ids]
+            if whole and needed > len(ids):
                 raise DataError(
                     f"model '{self.player.model}' needs {needed} tokens for a prompt and answer, "
                     f"but its max_length is {encoding.max_length}; raise it, for a part of an "
                     "answer cannot be compared"
                 )
             rows.append((ids, start))
-        return self._score(rows)
+            learned.append(answered.learned)
+        return self._score(rows, learned)
 
     def continuation_logprobs(
         self, contexts: Sequence[str], continuations: Sequence[str]
@@ -222,7 +226,9 @@ class LocalActor:
         rows = [([*prompt, *answer], len(prompt)) for prompt, answer in pairs]
         return [total for total, _ in self._score(rows)]
 
-    def _score(self, rows: Sequence[tuple[list[int], int]]) -> list[tuple[float, int]]:
+    def _score(
+        self, rows: Sequence[tuple[list[int], int]], learned: Sequence[list[bool] | None] = ()
+    ) -> list[tuple[float, int]]:
         from equipoise.models.logprobs import answer_logprobs
 
         size = self._unit_rows or max(1, len(rows))
@@ -236,6 +242,7 @@ class LocalActor:
                     [start for _, start in unit],
                     self._encoding.pad_id,
                     batch_size=self.player.batch_size,
+                    learned=learned[first : first + size],
                 )
         return scores
 

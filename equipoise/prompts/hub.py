@@ -1,5 +1,6 @@
 """Prompts from a Hugging Face data set, by hub id or folder; `rows` has the shapes of a row."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -7,7 +8,7 @@ from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.prompts.base import PromptSource
-from equipoise.prompts.rows import RowPrompts
+from equipoise.prompts.row_prompts import RowPrompts
 from equipoise.system.effects import DATA, Text
 from equipoise.system.hugging_face import OnHub, ask_hub
 from equipoise.types import Prompt
@@ -53,6 +54,11 @@ class Hub(RowPrompts):
             raise DataError(f"{self.id}: the split '{split}' is empty")
         named = ((f"{self.id}: {split} row {i}", row) for i, row in enumerate(rows, 1))
         return self.prompts(named, self.id)
+
+    def raw_rows(self, folder: Path = Path()) -> Iterator[tuple[str, Any, str]]:
+        """(where, row, source) of every row of the split, as it stands in the set."""
+        for number, row in enumerate(self.rows(folder, self.split), 1):
+            yield f"{self.id}: {self.split} row {number}", row, self.id
 
     def rows(self, folder: Path, split: str) -> Any:
         """The split's rows by `datasets`. Raises ConfigError without it, DataError without rows."""

@@ -18,7 +18,7 @@ from equipoise.component import nearest
 from equipoise.errors import DataError
 from equipoise.prompts.base import PromptSource
 from equipoise.prompts.hub import Hub
-from equipoise.prompts.rows import RowPrompts
+from equipoise.prompts.row_prompts import RowPrompts
 from equipoise.system.effects import DATA, ReadPath
 from equipoise.types import Prompt
 
@@ -64,6 +64,15 @@ class Files(RowPrompts):
         others = (self.held_out_path, self.test_path)
         own = (None if paths is None else self._load(paths, folder) for paths in others)
         return PromptSource(self._load(self.path, folder), *own)
+
+    def raw_rows(self, folder: Path = Path()) -> Iterator[tuple[str, Any, str]]:
+        """(where, row, source) of every row of `path`, as it stands in the file."""
+        if isinstance(self.path, str) and names_hub_data(self.path, folder):
+            yield from Hub.model_validate({"id": self.path}).raw_rows(folder)
+            return
+        for file, part in find(self.path, folder):
+            for where, row in read(file, part):
+                yield where, row, file.name
 
     def _load(self, paths: Paths, folder: Path) -> list[Prompt]:
         if isinstance(paths, str) and names_hub_data(paths, folder):

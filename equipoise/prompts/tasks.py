@@ -69,7 +69,7 @@ def _instruction_with_input(instruction: Any, context: Any, where: str) -> str:
 
 def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
     names = ["gold"]
-    if key == "instruction":
+    if key == "instruction" and "output" not in row:
         names.append("label")
     elif key == "input" and row.get("task_type") not in (None, "reward_model"):
         names.append("output")
@@ -78,7 +78,7 @@ def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
         row["answer"] = row.pop(name)
     elif key == "input" and "output" in row and row.get("task_type") == "reward_model":
         row.setdefault("reference", row.pop("output"))
-    elif key == "instruction" and "output" in row:
+    elif key in ("instruction", "input") and "output" in row:
         row.setdefault("completion", row.pop("output"))
     answer = row.get("answer")
     if isinstance(answer, str) and "####" in answer:

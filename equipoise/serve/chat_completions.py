@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model, model_validator
 
 from equipoise.component import nearest
-from equipoise.models.encoding import ToolMessage
 from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
 from equipoise.serve.detokenizer import BROKEN
 from equipoise.serve.engine import (
@@ -109,7 +108,7 @@ class ChatMessage(Body):
             content = "".join(part.text for part in content)
         if self.role == "tool" or self.tool_calls:
             given = self.model_dump(include={"tool_calls", "tool_call_id"}, exclude_none=True)
-            return ToolMessage(self.role, content, json.dumps(given, ensure_ascii=False))
+            return Message(self.role, content, json.dumps(given, ensure_ascii=False))
         return Message("system" if self.role == "developer" else self.role, content)
 
 

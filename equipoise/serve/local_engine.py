@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.models.encoding import Encoding, NoRoom, ToolMessage
+from equipoise.models.encoding import Encoding, NoRoom
 from equipoise.models.grammar import GrammarCompiler, TokenGrammar
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
@@ -132,7 +132,7 @@ class LocalEngine:
 
     async def _call_form(self, request: EngineRequest) -> CallForm | None:
         """The form in which the model writes calls, where the chat has any. Raises Refused."""
-        if not request.tools and not any(isinstance(m, ToolMessage) for m in request.messages):
+        if not request.tools and not any(m.further for m in request.messages):
             return None
         key = ("form of calls", id(self._encoding))
         try:
@@ -209,7 +209,7 @@ class PromptEncoder:
         `tools`: as in `Encoding.prompt_ids`.
         """
         characters = sum(len(message.content) for message in messages) + len(prefix) + len(tools)
-        characters += sum(len(m.further) for m in messages if isinstance(m, ToolMessage))
+        characters += sum(len(m.further) for m in messages)
         self._check_length(characters, "messages")
         if len(messages) > self._encoding.max_length:
             raise self.too_long(f"{len(messages)} messages", "messages")

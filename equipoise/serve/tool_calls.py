@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import Any, Self
 
 from equipoise.errors import DataError
-from equipoise.models.encoding import Encoding, ToolMessage
+from equipoise.models.encoding import Encoding
 from equipoise.models.grammar import LIBRARY, WHITESPACE, check_library
 from equipoise.serve.detokenizer import StopTexts
 from equipoise.serve.engine import CallPart, EngineRequest, Piece
-from equipoise.types import user
+from equipoise.types import Message, user
 
 PROBE = "probe_of_tools"
 SEPARATORS = " \t\r\n;,"
@@ -36,7 +36,7 @@ class CallForm:
         tool = {"type": "function", "function": {"name": PROBE, "parameters": {"type": "object"}}}
         call = {"function": {"name": PROBE, "arguments": '{"place": 1}'}, "type": "function"}
         further = json.dumps({"tool_calls": [{**call, "id": "123456789"}]})
-        calling, question = ToolMessage("assistant", "", further), user("a")
+        calling, question = Message("assistant", "", further), user("a")
         try:
             knows = PROBE in encoding.render([question], [tool])
             text = encoding.render([question, calling], [tool])

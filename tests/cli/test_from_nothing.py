@@ -57,7 +57,7 @@ def test_a_fresh_model_then_sft_then_a_game(command, rows, tmp_path):
 
 def test_sft_says_what_is_wrong(command, rows, tmp_path):
     refused = command("sft", "builtin", rows([{"prompt": "hello"}]), "--out", "policy")
-    assert refused.code == 2 and "row 1" in refused.err and "completion" in refused.err
+    assert refused.code == 2 and ".jsonl:1" in refused.err and "completion" in refused.err
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
     refused = command("sft", "builtin", rows(ROWS), "--out", "full")

@@ -6,7 +6,7 @@ from msgspec import structs
 from equipoise.data.given_answers import Data, DataWins
 from equipoise.data.pairs import JudgedMatches, PairMaker
 from equipoise.errors import DataError
-from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.row_prompts import to_prompt
 from equipoise.types import Match, Move, Pair, PlayerId, Turn, View, record_id, user
 
 QUESTION = {"role": "user", "content": "Why?"}
@@ -65,9 +65,9 @@ def test_rows_without_a_pair_are_counted_by_reason():
 
 
 def test_what_is_neither_text_nor_chat_is_refused():
-    prompt = to_prompt({"prompt": "a", "chosen": 3, "rejected": "y"}, "", "rows.jsonl")
-    with pytest.raises(DataError, match=r"rows\.jsonl: chosen"):
-        Data().data_pairs([prompt], 0)
+    row = {"prompt": "a", "chosen": 3, "rejected": "y"}
+    with pytest.raises(DataError, match=r"rows\.jsonl:4: chosen"):
+        to_prompt(row, "rows.jsonl:4", "")
 
 
 def test_the_data_comes_first_and_then_the_matches():
@@ -119,13 +119,12 @@ def test_a_pair_of_the_data_says_where_it_is_from():
         chosen_score=2.0,
         rejected_score=1.0,
     )
-    for half in (
-        {"score_chosen": 2},
-        {"score_rejected": 2},
-        {"score_chosen": "2", "score_rejected": 1},
-    ):
-        [pair], _ = Data().data_pairs([to_prompt(ROWS["plain"] | half, "", "")], 0)
-        assert (pair.chosen_score, pair.rejected_score) == (1.0, 0.0)
+    text = {"score_chosen": "2", "score_rejected": 1}
+    [pair], _ = Data().data_pairs([to_prompt(ROWS["plain"] | text, "", "")], 0)
+    assert (pair.chosen_score, pair.rejected_score) == (2.0, 1.0)
+    for half in ({"score_chosen": 2}, {"score_rejected": 2}):
+        with pytest.raises(DataError, match="give both or neither"):
+            to_prompt(ROWS["plain"] | half, "", "")
 
 
 def test_samples_that_failed_or_have_nothing_to_meet_give_no_pair():

@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.errors import DataError
 from equipoise.prompts.prompt_files import Files, read
-from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.row_prompts import to_prompt
 from equipoise.types import Message, user
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -79,15 +79,16 @@ BAD_ROWS = {
     "number as prompt": ({"prompt": 3}, "a number"),
     "empty chat": ({"prompt": []}, "a list"),
     "message without content": ({"prompt": [{"role": "user"}]}, "message 1"),
-    "unknown role": ({"prompt": [{"role": "human", "content": "x"}]}, "'human'"),
+    "unknown role": ({"prompt": [{"role": "narrator", "content": "x"}]}, "'narrator'"),
     "only the assistant": ({"messages": [REPLY]}, "assistant's"),
     "prompt ends with the assistant": ({"prompt": [*HELLO, REPLY]}, "assistant's"),
-    "no common question": ({"chosen": [REPLY], "rejected": HELLO}, "do not begin"),
+    "no common question": ({"chosen": [REPLY], "rejected": [REPLY]}, "do not begin"),
     "unknown label": (
         {"prompt": "x", "data_source": "wildguard", "reward_model": {"ground_truth": "bad"}},
         "'bad'; known: harmful, unharmful",
     ),
-    "object as fact": ({"prompt": "x", "image": object()}, "image: holds"),
+    "object as fact": ({"prompt": "x", "shape": object()}, "shape: holds"),
+    "image": ({"prompt": "x", "image": object()}, "image: models here read text alone"),
 }
 
 
@@ -267,7 +268,7 @@ def test_conversations_of_sharegpt_end_before_the_last_answer(tmp_path):
     (tmp_path / "b.json").write_text(
         json.dumps([{"conversations": [{"from": "tool", "value": "3"}]}])
     )
-    with pytest.raises(DataError, match="message 1 has the role 'tool'"):
+    with pytest.raises(DataError, match="begins with a tool's message"):
         Files(path="b.json").load(tmp_path)
 
 
@@ -294,8 +295,11 @@ def test_the_last_message_is_cut_and_nothing_else(tmp_path):
         json.dumps([{"from": "human", "value": "Praise a ship."}]),
     ],
 )
-def test_a_chat_that_was_written_into_a_cell_is_not_asked_as_it_stands(tmp_path, cell):
+def test_a_chat_that_was_written_into_a_cell_is_read_as_a_chat(tmp_path, cell):
     pandas.DataFrame({"prompt": [cell]}).to_csv(tmp_path / "chats.csv", index=False)
+    (prompt,) = Files(path="chats.csv").load(tmp_path).training
+    assert prompt.messages == (user("Praise a ship."),)
+    pandas.DataFrame({"prompt": [cell[:-1]]}).to_csv(tmp_path / "chats.csv", index=False)
     with pytest.raises(DataError, match=r"messages written as a text.* \.jsonl"):
         Files(path="chats.csv").load(tmp_path)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from equipoise.errors import DataError
 from equipoise.prompts.base import Blank, PromptSource
 from equipoise.prompts.prompt_files import Files
-from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.row_prompts import to_prompt
 from equipoise.prompts.split import PromptSplit, content, fit_counts, split
 from equipoise.types import Message, Prompt, user
 

@@ -9,7 +9,7 @@ import pytest
 from equipoise.errors import DataError
 from equipoise.judges.gold import Gold
 from equipoise.prompts.prompt_files import Files
-from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.row_prompts import to_prompt
 
 CHOICES = {"A": "Rome", "B": "Paris"}
 OPTIONS = "Where?\nA. Rome\nB. Paris"
@@ -87,11 +87,11 @@ ROWS = {
         "Sing.",
         {"reference": "La", "task_type": "reward_model"},
     ),
-    "no task": ({"input": "Sing.", "output": "La"}, "Sing.", {"output": "La"}),
+    "no task": ({"input": "Sing.", "output": "La"}, "Sing.", {"completion": "La"}),
     "labelled completions": (
         {"prompt": "Sing.", "completion": "La", "label": True},
         "Sing.",
-        {"completion": "La", "label": True},
+        {"completion": "La"},
     ),
 }
 

@@ -47,14 +47,32 @@ def test_a_training_that_fails_leaves_nothing(tmp_path):
 def test_examples_are_read_from_both_formats_of_trl(rows):
     answer = [{"role": "assistant", "content": text} for text in ("Hello.", "And you?")]
     given = [{"prompt": "Hi", "completion": "Hello."}, {"prompt": "Ho", "completion": answer}]
-    assert read_examples(str(rows(given))) == [
-        ((user("Hi"),), "Hello."),
-        ((user("Ho"),), "Hello.\nAnd you?"),
-    ]
+    assert read_examples(str(rows(given))) == (
+        [((user("Hi"),), "Hello."), ((user("Ho"),), "Hello.\nAnd you?")],
+        {},
+    )
 
 
-@pytest.mark.parametrize("completion", [{}, {"completion": " "}, {"completion": 3}])
-def test_a_row_without_an_answer_is_named(rows, completion):
-    given = [{"prompt": "Hi", "completion": "Hello."}, {"prompt": "Ho", **completion}]
-    with pytest.raises(DataError, match=r"^row 2 .*no completion to learn from"):
-        read_examples(str(rows(given)))
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({}, "there is no answer"),
+        ({"completion": " "}, "the answer is blank"),
+        ({"completion": "No!", "label": False}, "its label says that the answer is not wanted"),
+        ({"completion": "No!", "weight": 0}, "the answer's weight is 0"),
+    ],
+)
+def test_a_row_without_an_answer_to_learn_is_counted(rows, answer, reason):
+    path = str(rows([{"prompt": "Hi", "completion": "Hello."}, {"prompt": "Ho", **answer}]))
+    examples, left_out = read_examples(path)
+    assert [text for _, text in examples] == ["Hello."]
+    assert left_out == {reason: [f"{path}:2"]}
+    path = str(rows([{"prompt": "Ho", **answer}]))
+    with pytest.raises(DataError, match=rf":1: {reason}; no row has an answer to learn from"):
+        read_examples(path)
+
+
+def test_an_answer_that_is_a_number_is_refused_with_its_line(rows):
+    path = str(rows([{"prompt": "Hi", "completion": "Hello."}, {"prompt": "Ho", "completion": 3}]))
+    with pytest.raises(DataError, match=":2: completion: needs a text"):
+        read_examples(path)

@@ -18,7 +18,7 @@ from equipoise.evaluation.sets.prompt_set import PromptSet
 from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, Item, ItemScores
 from equipoise.planning.new_run import new_run
-from equipoise.prompts.rows import Prompt
+from equipoise.prompts.row_prompts import Prompt
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets import results as benchmarks

@@ -15,7 +15,7 @@ from equipoise import seeds
 from equipoise.errors import DataError
 from equipoise.evaluation.sets.published_set import PlacedRow, list_of, name_of, text_of
 from equipoise.judges.multiple_choice import options_of
-from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.row_prompts import to_prompt
 
 
 @dataclass(frozen=True)

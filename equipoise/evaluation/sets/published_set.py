@@ -15,7 +15,7 @@ from equipoise.judges.pairwise import Comparing
 from equipoise.judges.question import QuestionSettings
 from equipoise.prompts.hub import Hub
 from equipoise.prompts.prompt_files import find, read
-from equipoise.prompts.rows import type_name
+from equipoise.prompts.written_chat import type_name
 from equipoise.system.effects import ReadPath
 
 Row = Mapping[str, Any]

@@ -20,7 +20,7 @@ from equipoise.ledger.item_scores import (
     ItemScores,
     Judged,
 )
-from equipoise.prompts.rows import read_chat
+from equipoise.prompts.written_chat import read_chat
 from equipoise.types import Message, Prompt, record_id, user
 
 HARMLESS = ("safe", "benign", "harmless", "unharmful", "0", "0.0", "no", "false")

@@ -35,7 +35,7 @@ from equipoise.runs.executors.units import (
 )
 from equipoise.runs.executors.worker_pool import WorkerPool, result_of
 from equipoise.system.folder import empty_folder
-from equipoise.types import Judgement, Match, Message, Move, Prompt, View
+from equipoise.types import Judgement, Match, Message, Move, Prompt, Turns, View
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class RemoteActor:
     def logprobs(
         self,
         chats: Sequence[tuple[Message, ...]],
-        texts: Sequence[str],
+        texts: Sequence[str | Turns],
         *,
         whole: bool = False,
         cut: Sequence[bool] = (),

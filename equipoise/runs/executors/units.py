@@ -30,7 +30,7 @@ from equipoise.players.base import (
     WordReader,
 )
 from equipoise.players.together import MoveRequest, act_together
-from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, View
+from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turns, View
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Logprobs(msgspec.Struct, frozen=True, tag=True):
 
     by: Weighted
     chats: list[tuple[Message, ...]]
-    texts: list[str]
+    texts: list[str | Turns]
     whole: bool
     cut: list[bool]
 

@@ -12,7 +12,7 @@ from equipoise.environments.assistance.judge import AssistanceJudge
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
-from equipoise.prompts.rows import to_prompt
+from equipoise.prompts.row_prompts import to_prompt
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 MATRIX = {cell: Cell(1.0, 0.5) for cell in CELLS}
