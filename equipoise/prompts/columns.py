@@ -249,7 +249,7 @@ def pair_scores(columns: Columns) -> tuple[dict[str, float | None], str]:
             by_measure.setdefault(measure, {}).setdefault(side, name)
     scores: dict[str, float | None] = {}
     faults: list[str] = []
-    for measure in dict.fromkeys(word.rstrip("s") for word in MEASURES):
+    for measure in dict.fromkeys(measure.rstrip("s") for measure in MEASURES):
         names = by_measure.get(measure)
         if names is None:
             continue
