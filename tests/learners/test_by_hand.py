@@ -213,7 +213,7 @@ GPO_LIKE = {
     "kl": 0.05,
     "kl_target": 0.01,
     "kl_horizon": 12,
-    "clip": CLIP,
+    "policy_loss": {"kind": "clipped", "clip": CLIP},
     "value_clip": VALUE_CLIP,
     "sampler_limit": LIMIT,
     "estimator": {"kind": "gae", "gamma": GAMMA, "lam": LAM},

@@ -10,6 +10,7 @@ from equipoise.environments.red_team.game import RedTeam
 from equipoise.environments.red_team.red_teaming import RedTeaming
 from equipoise.learners.estimators import Estimator
 from equipoise.learners.policy_gradient_learner import PolicyGradient
+from equipoise.losses.policy import PolicyLoss
 from equipoise.matches.roles import Roles
 from equipoise.runs.recipe_loader import load
 from equipoise.runs.turns import Turns
@@ -36,8 +37,9 @@ def test_the_run_is_valid(tmp_path):
         RedTeam.model_fields.keys() - {"kind"},
         Roles.model_fields.keys() & {"samples", "raw", "replay"},
         Estimator.KINDS,
+        PolicyLoss.KINDS,
     ],
-    ids=["turns", "shaping", "game", "schedule", "estimators"],
+    ids=["turns", "shaping", "game", "schedule", "estimators", "policy losses"],
 )
 def test_all_of_a_kind_are_named(names):
     assert [name for name in names if f"`{name}`" not in PAGE] == []
@@ -48,5 +50,5 @@ def test_only_settings_that_there_are_are_named():
         r"^\| (`[^|]*?) \|", PAGE.partition("| setting |")[2].partition("\n\n")[0], re.MULTILINE
     )
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert len(named) == 14 and named <= PolicyGradient.model_fields.keys()
+    assert len(named) == 12 and named <= PolicyGradient.model_fields.keys()
     assert {"every", "transfer"} <= RedTeaming.model_fields.keys()
