@@ -92,6 +92,8 @@ def answer_of(move: Move) -> Answer:
     True
     """
     answer = parse_answer(move.text, move.marks)
+    if not move.text and move.finish == "length":  # of thoughts that a server keeps to itself
+        answer = replace(answer, unfinished=True)
     if not move.thoughts:
         return answer
     cut = move.finish == "length" and not answer.text.strip()

@@ -147,6 +147,11 @@ class TestThoughtsGivenApart:
         assert not answer_of(Move("Ten", "length", thoughts="9?")).unfinished
         assert not answer_of(Move("", "stop", thoughts="9?")).unfinished
 
+    def test_and_so_are_those_that_a_server_keeps_to_itself(self) -> None:
+        assert answer_of(Move("", "length", completion_tokens=256)).unfinished
+        assert not answer_of(Move("  ", "length")).unfinished
+        assert not answer_of(Move("", "stop")).unfinished
+
     def test_a_move_without_them_is_recorded_as_before(self) -> None:
         assert json.loads(msgspec.json.encode(Move("Ten."))) == {"text": "Ten."}
 

@@ -28,7 +28,7 @@ def columns(listed: str) -> dict[str, str]:
 
 
 SEAT = columns("match generation:int split prompt prompt_text seat player name")
-MATCHES = SEAT | columns("answer finish error turns:int tokens:int")
+MATCHES = SEAT | columns("answer thoughts finish error turns:int tokens:int")
 JUDGEMENTS = SEAT | columns("judge score:float margin:float reason answer")
 PAIRS = columns(
     "pair generation:int player name match prompt prompt_text chosen rejected "

@@ -165,7 +165,8 @@ def _endless_thoughts(run: RunDirectory) -> Iterator[str]:
             player = run.config.players.get(name)
             most = getattr(player, "max_new_tokens", None)
             setting = f"max_new_tokens = {most}" if most else "max_new_tokens"
-            limit = ", or limit them by thinking_tokens" if isinstance(player, Local) else ""
+            unlimited = isinstance(player, Local) and player.thinking_tokens is None
+            limit = ", or limit them by thinking_tokens" if unlimited else ""
             yield (
                 f"{share:.1%} of {count['moves']:,} answers of '{name}' thought to the end of "
                 f"their tokens and are unjudged: raise {setting}{limit}"
@@ -458,7 +459,7 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
     return {
         "prompts": records["prompts"],
         **matches,
-        **(thinking if thoughts["thought"] else {}),
+        **(thinking if thoughts else {}),
         "judgements": records["judgements"],
         "answers judged": round(answers - unjudged),
         "unjudged share": share if answers else _share_under_way(run),

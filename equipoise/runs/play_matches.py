@@ -88,7 +88,9 @@ def count_thoughts(matches: Iterable[Match]) -> dict[str, dict[str, int]]:
             count["moves"] += 1
             count["thought"] += bool(answer.thoughts)
             count["unfinished"] += answer.unfinished
-    return {name: count for name, count in counts.items() if count["thought"]}
+    return {
+        name: count for name, count in counts.items() if count["thought"] or count["unfinished"]
+    }
 
 
 def _plan(

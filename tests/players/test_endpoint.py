@@ -124,6 +124,22 @@ def test_moves_come_in_the_order_of_their_views(openai_server, opened):
             Say("yes", message={"reasoning_content": "hm"}),
             Move("yes", prompt_tokens=10, completion_tokens=5, thoughts="hm"),
         ),
+        (
+            Say(None, finish="length", message={"reasoning": "hm"}),
+            Move("", "length", prompt_tokens=10, completion_tokens=5, thoughts="hm"),
+        ),
+        (
+            Say(
+                None,
+                message={
+                    "content": [
+                        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                        {"type": "text", "text": "yes"},
+                    ]
+                },
+            ),
+            Move("yes", prompt_tokens=10, completion_tokens=5, thoughts="hm"),
+        ),
         (Say("free", usage=None), Move("free")),
     ],
 )
@@ -133,6 +149,20 @@ def test_finishes(openai_server, opened, step, move):
     assert (found.text, found.finish, found.error) == (move.text, move.finish, move.error)
     if move.finish != "error":
         assert found == move
+
+
+def test_thoughts_are_let_and_kept_by_the_servers_template(openai_server, opened):
+    opened(enable_thinking=False, extra_body={"chat_template_kwargs": {"x": 1}}).act(
+        views("a"), [1]
+    )
+    opened().act(views("b"), [1])
+    first, second = (request.body for request in openai_server.requests)
+    assert first["chat_template_kwargs"] == {"enable_thinking": False, "thinking": False, "x": 1}
+    assert "chat_template_kwargs" not in second
+    with pytest.raises(ValueError, match="leave one of them out"):
+        opened(
+            enable_thinking=True, extra_body={"chat_template_kwargs": {"enable_thinking": False}}
+        )
 
 
 def test_logprobs_where_the_server_gives_them(openai_server, opened):
