@@ -36,7 +36,7 @@ long: $(TESTS)        ## whole runs, trainings, processes: a quarter of a second
 
 live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on CPUs its Python is 3.11 and VLLM_PIP may name where a CPU torch lies
 	@test -x .venv-vllm/bin/vllm -a ! -e .venv-vllm/unfinished || \
-		$(BIN)/python -m equipoise.sampling.engines.launcher .venv-vllm $(VLLM) $(VLLM_PYTHON) $(VLLM_PIP)
+		$(BIN)/python -m equipoise.sampling.engines.vllm_command .venv-vllm $(VLLM) $(VLLM_PYTHON) $(VLLM_PIP)
 	model="$$($(BIN)/python -m tools.models_at_hand smollm2-135m-instruct)" && \
 		EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$model" $(BIN)/python -m pytest -n 0 -m live tests/live
 

@@ -1,7 +1,7 @@
 """Tokens a second of the engines that may play for a learner, beside raw `generate`, in one run.
 
     python -m benchmarks.engines
-    equipoise sampler start MODEL -s cpu=true -s rank=8 -s max_length=512
+    equipoise sampler MODEL -s cpu=true -s rank=8 -s max_length=512
     python -m benchmarks.engines --model MODEL --server http://127.0.0.1:8000 --out FILE
 
 Rows of equal length, temperature 1, no end token, so that all make the same number of tokens. The

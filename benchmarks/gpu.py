@@ -3,7 +3,7 @@ result is a file; a later call makes those that are missing.
 
     python -m benchmarks.gpu [FIGURE …] [--out benchmarks/results/gpu] [--minutes 10]
         [--smollm2 MODEL] [--qwen MODEL]        # folders, GGUF files or hub ids
-        [--server http://127.0.0.1:8000]        # a vLLM that serves SmolLM2 (sampler start)
+        [--server http://127.0.0.1:8000]        # a vLLM that serves SmolLM2 (`equipoise sampler`)
     python -m benchmarks.gpu --tiny             # the same commands at a size for tests: without a GPU
                                                 # on the CPU, with one a rehearsal of a minute or two
 

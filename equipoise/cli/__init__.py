@@ -51,7 +51,7 @@ VERBS = {  # verb -> the first line of its help
     "chat": "Talk with a player or a model.",
     "vote": "Let people vote on answers of a run's players.",
     "play": "Take a seat in a game against a run's players.",
-    "sampler": "Start, stop or look at a vLLM server in an environment and process of its own.",
+    "sampler": "Print and run `vllm serve` as a run's sampler needs it, until Ctrl-C.",
     "doctor": "Check what this machine has, and that the parts work on it.",
 }
 # Verbs with the options of `machine_options`, beside those of games.

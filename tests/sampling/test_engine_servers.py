@@ -319,7 +319,7 @@ def test_the_next_server_answers_where_one_is_gone(engine_server, monkeypatch):
     assert len(engine.sample(None, ROWS[:2], SamplingSettings(), ())) == 2
     assert len(there.asked) == 2 and len(gone.asked) == 1
     alone = Engine(loading(gone, patience=0))
-    with pytest.raises(ModelError, match=r"HTTP 502: ; start it \(`equipoise sampler start`\)"):
+    with pytest.raises(ModelError, match=r"HTTP 502: ; start it \(`equipoise sampler MODEL`\)"):
         alone.sample(None, ROWS[:1], SamplingSettings(), ())
 
 

@@ -240,7 +240,7 @@ async def _with_errors(server: EngineServer, work: Coroutine[Any, Any, T]) -> T:
 
 def _gone(server: EngineServer, error: Exception) -> ModelError:
     return ModelError(
-        f"sampler {server.url}: {error}; start it (`equipoise sampler start`), or name the "
+        f"sampler {server.url}: {error}; start it (`equipoise sampler MODEL`), or name the "
         "address where it answers in base_url"
     )
 
@@ -406,7 +406,7 @@ class ProbedEngine:
                 f"{where}: its log-probabilities are raw ones, from before temperature and cuts "
                 f"(at temperature {PROBE_TEMPERATURE} they are {gap:.2g} nats a token off, and "
                 f"{raw_gap:.2g} as raw ones). Start vLLM with --logprobs-mode "
-                "processed_logprobs (`equipoise sampler start` does)"
+                "processed_logprobs (`equipoise sampler` does)"
             )
         if not gap <= sampler.max_gap:
             raise ModelError(

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
 
 MODE = "processed_logprobs"
-START = f"start it with --logprobs-mode {MODE} (`equipoise sampler start` does)"
+START = f"start it with --logprobs-mode {MODE} (`equipoise sampler` does)"
 ABSENT = 404
 
 
 class Vllm(RemoteSampler):
-    """A vLLM server, started by `equipoise sampler start` or by hand."""
+    """A vLLM server, started by `equipoise sampler` or by hand."""
 
     kind: Literal["vllm"] = "vllm"
     answer_path: ClassVar = "/v1/completions"
@@ -114,7 +114,7 @@ class Vllm(RemoteSampler):
             if error.status == ABSENT and "No adapter found" not in str(error):
                 raise ServerRefused(
                     f"it loads no adapters ({error}); start it with --enable-lora and "
-                    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 (`equipoise sampler start` does)",
+                    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 (`equipoise sampler` does)",
                     error.status,
                 ) from error
             raise ServerRefused(
@@ -144,7 +144,7 @@ class Vllm(RemoteSampler):
                 raise
             raise ServerRefused(
                 f"it cannot sleep ({error}); start it with --enable-sleep-mode and "
-                "VLLM_SERVER_DEV_MODE=1 (`equipoise sampler start -s sleep=true` does), or "
+                "VLLM_SERVER_DEV_MODE=1 (`equipoise sampler -s sleep=true` does), or "
                 "leave out sampler.sleep",
                 error.status,
             ) from error

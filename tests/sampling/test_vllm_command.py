@@ -1,22 +1,28 @@
-"""Starting, finding and stopping an engine's server, with a small server in vLLM's place."""
+"""The command `vllm serve` and its environment, with a small server in vLLM's place."""
 
-import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-from dataclasses import asdict
-from functools import partial
+import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 
+import httpx
 import pytest
 
-from equipoise.errors import ConfigError, ModelError, RunError
-from equipoise.sampling.engines import launcher
-from equipoise.sampling.engines.launcher import UNFINISHED, VARIABLE, find_environment, main
+from equipoise.errors import ConfigError
+from equipoise.sampling.engines import vllm_command
+from equipoise.sampling.engines.vllm_command import (
+    UNFINISHED,
+    VARIABLE,
+    SamplerSettings,
+    find_environment,
+    main,
+)
 
 SERVER = f"""#!{sys.executable}
 import json, sys, time
@@ -33,9 +39,6 @@ class Handler(BaseHTTPRequestHandler):
 
 if "--fail" in sys.argv:
     sys.exit("no room for the cache")
-if "--silent" in sys.argv:
-    print("loading", flush=True)
-    time.sleep(60)
 HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
 """
 
@@ -51,8 +54,8 @@ def environment(tmp_path) -> Path:
     return home.parent
 
 
-def options(**more) -> launcher.SamplerSettings:
-    return launcher.SamplerSettings.model_validate({"patience": 60, **more})
+def options(**more) -> SamplerSettings:
+    return SamplerSettings.model_validate(more)
 
 
 def free_port() -> int:
@@ -165,124 +168,86 @@ def test_one_that_cannot_be_installed_stays_unfinished(tmp_path):
     )
     python.chmod(0o755)
     with pytest.raises(ConfigError) as refused:
-        launcher.make_environment(home, "vllm", str(python))
+        vllm_command.make_environment(home, "vllm", str(python))
     last = "\n".join(map(str, range(26, 41)))  # the end of what it printed
     assert str(refused.value).endswith(f"pip install --quiet vllm` ended with:\n{last}")
     assert (home / UNFINISHED).is_file()
 
 
-def test_a_process_that_has_ended_is_not_alive():
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    state = launcher.ServerState(process.pid, "", "")
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert not state.is_alive()  # it waits to be asked for its exit code
-    process.wait()
-    assert not state.is_alive()
-    assert launcher.ServerState(os.getpid(), "", "").is_alive()
-    # Its number is another's, as after the machine started anew.
-    assert not launcher.ServerState(os.getpid(), "", "", begun="1").is_alive()
+@pytest.fixture
+def given(environment):
+    """Arguments by which the environment is found."""
+    return ("-s", f"environment={environment}")
 
 
-@pytest.mark.long
-def test_the_verb_starts_says_how_it_is_and_stops(environment, tmp_path, command):
-    port, here = free_port(), ("--folder", "s")
-    url = f"http://127.0.0.1:{port}"
-    given = ("-s", f"environment={environment}", "-s", "adapters=3", "-s", "sleep=true")
-    begun = command("sampler", "start", "builtin", *given, *here, "--port", port)
-    assert begun.code == 0 and begun.out == (
-        f"{url}\n-s players.NAME.sampler='{{kind: vllm, base_url: {url}, adapters: 3, "
-        "sleep: true}'\n"
+def test_the_command_is_printed_with_its_variables_and_the_setting(given, environment, command):
+    more = ("-s", "adapters=3", "-s", "sleep=true", "--port", 8123, "--print")
+    done = command("sampler", "builtin", *given, *more)
+    vllm, setting = done.out.splitlines()
+    assert done.code == 0
+    assert vllm.startswith("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 ")
+    assert f"{environment}/bin/vllm serve " in vllm
+    assert "--port 8123" in vllm
+    assert vllm.endswith("--enable-lora --enable-sleep-mode")
+    assert setting == (
+        "-s players.NAME.sampler='{kind: vllm, base_url: http://127.0.0.1:8123, adapters: 3, "
+        "sleep: true}'"
     )
-    facts = command("sampler", "status", *here, "--json").facts
-    assert {name: facts[name] for name in facts if name != "pid"} == {
-        **{"url": url, "model": "builtin", "running": True, "answers": True},
-        **{"version": "0", "serves": ["base"]},
-    }
-    shown = command("sampler", "status", *here).out
-    assert f"url: {url}\nmodel: builtin\npid: {facts['pid']}\nrunning: True\n" in shown
-    assert command("sampler", "stop", *here, "--json").facts == {"stopped": True}
-    again = command("sampler", "start", "builtin", *given, *here, "--port", port, "--json").facts
-    assert again == {"url": url, "pid": again["pid"], "log": "s/sampler.log"}
-    os.killpg(again["pid"], signal.SIGKILL)
-    while launcher.ServerState.read(tmp_path / "s").is_alive():
+    facts = command("sampler", "builtin", *given, *more, "--json").facts
+    assert facts["url"] == "http://127.0.0.1:8123"
+    assert facts["command"][1] == "serve"
+
+
+@pytest.mark.long
+def test_vllm_runs_until_it_is_interrupted(given, command):
+    port, seen = free_port(), []
+
+    def interrupt():
+        url = f"http://127.0.0.1:{port}/health"
+        end = time.monotonic() + 30
+        while not seen and time.monotonic() < end:
+            try:
+                seen.append(httpx.get(url, timeout=2.0).status_code)
+            except httpx.TransportError:
+                time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    done = command("sampler", "builtin", *given, "--port", port)
+    thread.join()
+    assert seen == [200]
+    assert done.code == 130
+    with socket.create_server(("127.0.0.1", port)):  # nobody listens there any more
         pass
-    assert command("sampler", "stop", *here).out == "it was not running any more\n"
-    refused = command("sampler", "stop", *here)
-    assert refused.code == 2 and "no server was started from here" in refused.err
-    refused = command("sampler", "start", *here)
-    assert refused.code == 2 and "sampler start MODEL" in refused.err
-
-
-def test_nothing_was_started_here(tmp_path):
-    with pytest.raises(RunError, match="no server was started from here"):
-        launcher.stop(tmp_path)
-
-
-def test_a_server_of_somebody_else_at_the_address_is_not_asked(tmp_path, monkeypatch):
-    state = launcher.ServerState(os.getpid(), "http://127.0.0.1:1", "m", begun="1")
-    (tmp_path / launcher.STATE).write_text(json.dumps(asdict(state)))
-    monkeypatch.setattr(launcher, "health", lambda _: True)
-    facts = launcher.status(tmp_path)
-    assert facts["answers"] and not facts["running"] and "version" not in facts
 
 
 @pytest.mark.long
-def test_a_server_is_started_looked_at_killed_and_stopped(environment, tmp_path):
-    python, folder = find_environment(environment), tmp_path / "s"
-    start = partial(launcher.start, "builtin", free_port(), options(), python)
-    state = start(folder)
-    facts = launcher.status(folder)
-    assert facts["running"] and facts["answers"] and facts["serves"] == ["base"]
-    with pytest.raises(RunError, match="is running"):
-        start(folder)
-    with pytest.raises(RunError, match="a server answers there"):
-        start(tmp_path / "other")
-    os.killpg(state.pid, signal.SIGKILL)
-    while launcher.health(state.url):
-        pass
-    start(folder)  # where the last one died
-    assert launcher.stop(folder) and not launcher.health(state.url)
+def test_a_server_that_ends_with_a_fault_is_said(given, command):
+    done = command("sampler", "builtin", *given, "-s", "vllm=[--fail]", "--port", free_port())
+    assert done.code != 0
+    assert "vLLM ended with exit code 1" in done.err
+
+
+@pytest.mark.parametrize("word", ["start", "stop", "status"])
+def test_a_former_verb_names_the_command(command, word):
+    done = command("sampler", word, "builtin")
+    assert done.code == 2
+    assert "`equipoise sampler MODEL` runs vLLM until Ctrl-C" in done.err
+
+
+def test_one_model_is_named(command):
+    done = command("sampler", "a", "b")
+    assert done.code == 2
+    assert "name one base model, not 2" in done.err
 
 
 @pytest.mark.long
-def test_a_server_that_ends_says_why(environment, tmp_path):
-    with pytest.raises(ModelError, match="no room for the cache"):
-        python = find_environment(environment)
-        launcher.start("builtin", free_port(), options(vllm=["--fail"]), python, tmp_path)
-    assert not (tmp_path / launcher.STATE).exists()
-
-
-@pytest.mark.long
-def test_a_server_that_is_not_up_in_time_is_ended(environment, tmp_path, monkeypatch):
-    monkeypatch.setattr(launcher, "LOOK", 0.01)
-    given = options(vllm=["--silent"], patience=1.5)
-    python = find_environment(environment)
-    started = []
-    begin = launcher.start_process
-
-    def noted(*arguments, **more):
-        started.append(begin(*arguments, **more))
-        return started[-1]
-
-    monkeypatch.setattr(launcher, "start_process", noted)
-    with pytest.raises(ModelError, match=r"^vLLM is not up after 1\.5 s; its log ends:\n"):
-        launcher.start("builtin", free_port(), given, python, tmp_path)
-    assert not (tmp_path / launcher.STATE).exists()
-    assert started[0].wait(20) == -signal.SIGTERM
-
-
-@pytest.mark.long
-def test_a_server_that_does_not_end_by_itself_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(launcher, "LOOK", 0.01)
-    monkeypatch.setattr(launcher, "GRACE", 0.1)
+def test_a_server_that_does_not_end_by_itself_is_killed(monkeypatch):
+    monkeypatch.setattr(vllm_command, "GRACE", 0.1)
     code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"
     code += "\nwhile True: signal.pause()"
-    process = launcher.start_process([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    process = vllm_command.start_process([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert process.stdout.readline()
-    state = launcher.ServerState(process.pid, "http://127.0.0.1:1", "m")
-    (tmp_path / launcher.STATE).write_text(json.dumps(asdict(state)))
-    assert launcher.status(tmp_path) == {
-        **{"url": state.url, "model": "m", "pid": process.pid, "running": True, "answers": False}
-    }
-    assert launcher.stop(tmp_path) is True
-    assert process.wait(20) == -signal.SIGKILL and not (tmp_path / launcher.STATE).exists()
+    vllm_command.end_group(process)
+    assert process.wait(20) == -signal.SIGKILL
