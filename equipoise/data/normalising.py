@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
+from equipoise.payoffs.deviation import ROUNDING, all_alike
 from equipoise.payoffs.welfare import Welfare
 from equipoise.types import Episode
 
@@ -96,7 +97,7 @@ def _normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
         return np.tanh(deviation_G / (width if width >= TINY else 1.0) / 2)
     if method == "cdf":
         return 2 * (_ranks(value_G) - 0.5) / len(value_G) - 1
-    if np.ptp(value_G) == 0:
+    if all_alike(value_G):
         return np.full(len(value_G), 0.0 if method in ("z_score", "robust_z") else 0.5)
     if method == "z_score":
         return (value_G - value_G.mean()) / value_G.std()
@@ -105,14 +106,19 @@ def _normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
     if method == "robust_z":
         deviation_G = value_G - np.median(value_G)
         distance_G = np.abs(deviation_G)
-        return deviation_G / (MAD * np.median(distance_G) or MEAN_AD * distance_G.mean())
+        width = MAD * np.median(distance_G)
+        if width <= ROUNDING * np.abs(value_G).max():  # most values are alike
+            width = MEAN_AD * distance_G.mean()
+        return deviation_G / width
     assert method == "rank"
     return (_ranks(value_G) - 1) / (len(value_G) - 1)
 
 
 def _from_mean(value_G: np.ndarray) -> np.ndarray:
-    """x − mean, exactly 0 where all values are one."""
-    return value_G - value_G.mean() if np.ptp(value_G) else np.zeros(len(value_G))
+    """x − mean, exactly 0 where all values are alike."""
+    if all_alike(value_G):
+        return np.zeros(len(value_G))
+    return value_G - value_G.mean()
 
 
 def _ranks(value_G: np.ndarray) -> np.ndarray:

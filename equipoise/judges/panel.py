@@ -13,6 +13,7 @@ import msgspec
 from pydantic import Field, field_validator, model_validator
 
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.payoffs.deviation import all_alike
 from equipoise.payoffs.judge_agreement import first_place
 from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Prompt, Vote
@@ -227,9 +228,11 @@ def on_all_seats(member_scores: Sequence[Scores]) -> list[Scores]:
 def standardise_scores(member_scores: Sequence[Scores]) -> list[Scores]:
     """One member's scores less their mean, over their deviation; 0 where all are alike."""
     values = [value for scores in member_scores for value in scores.values()]
-    mean, deviation = (fmean(values), pstdev(values)) if values else (0.0, 0.0)
+    if all_alike(values):
+        return [dict.fromkeys(scores, 0.0) for scores in member_scores]
+    mean, deviation = fmean(values), pstdev(values)
     return [
-        {seat: (value - mean) / deviation if deviation else 0.0 for seat, value in scores.items()}
+        {seat: (value - mean) / deviation for seat, value in scores.items()}
         for scores in member_scores
     ]
 

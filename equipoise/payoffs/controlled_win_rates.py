@@ -39,6 +39,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from equipoise.errors import ConfigError
+from equipoise.payoffs.deviation import standard_deviation
 from equipoise.payoffs.intervals import Interval, resampled_bounds
 
 STRENGTHS = np.logspace(-4, 4, 10)  # of the penalty's inverse, as published
@@ -191,8 +192,7 @@ def _design(
         raise ValueError("preferences are probabilities: they must lie in [0, 1], without NaN")
     if anchors is not None and difficulty_B is None:
         raise ValueError("anchors have difficulties: give difficulty_B too")
-    spread = difference_B.std(ddof=1) if len(difference_B) > 1 else 0.0
-    scaled_B = difference_B / spread if spread > 0 else np.zeros_like(difference_B)
+    scaled_B = _in_deviations(difference_B)
     columns = [np.tanh(-scaled_B), np.ones_like(scaled_B)]
     if difficulty_B is not None:
         columns.insert(1, np.asarray(difficulty_B, float))
@@ -410,11 +410,16 @@ def style_controlled_interval(
 
 
 def _in_deviations(difference_BF: np.ndarray) -> np.ndarray:
+    """Differences over their deviation among the comparisons B; 0 for a constant feature.
+
+    What does not differ cannot be told from strength: it explains nothing.
+    """
     if len(difference_BF) < 2:
         return np.zeros_like(difference_BF)
-    spread_F = difference_BF.std(axis=0, ddof=1)
-    # A feature without spread cannot be told from strength: it explains nothing.
-    return np.where(spread_F > 0, difference_BF / np.where(spread_F > 0, spread_F, 1), 0)
+    spread_F = standard_deviation(difference_BF, axis=0, ddof=1)
+    differs_F = spread_F > 0
+    scaled_BF = difference_BF / np.where(differs_F, spread_F, 1.0)
+    return np.where(differs_F, scaled_BF, 0.0)
 
 
 def _unpenalised_fit(feature_BW: np.ndarray, score_B: np.ndarray) -> np.ndarray:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from equipoise.payoffs.deviation import ROUNDING
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -163,7 +165,8 @@ def from_standard_error(
         return unknown
     if not share:
         half = _student(0.5 + level / 2, n - 1) * se
-        return Interval(mean, mean - half, mean + half, n) if se > 0 else unknown
+        is_rounding = se <= ROUNDING * abs(mean)
+        return unknown if is_rounding else Interval(mean, mean - half, mean + half, n)
     return Interval(mean, *_share_bounds(mean, se, n, level), n)
 
 
@@ -182,7 +185,7 @@ def payoff_interval(mean: float, se: float | None, n: int, level: float = 0.95) 
 def _share_bounds(mean: float, se: float, n: int, level: float) -> tuple[float, float]:
     """Wilson's bounds at n* = mean·(1−mean)/se² · (z/t_{n−1})², which is n without any spread."""
     ratio = _norm(0.5 + level / 2) / _student(0.5 + level / 2, n - 1)
-    effective = mean * (1 - mean) * (ratio / se) ** 2 if se > 1e-12 else n
+    effective = mean * (1 - mean) * (ratio / se) ** 2 if se > ROUNDING else n
     return _wilson(mean, effective, level)
 
 

@@ -159,6 +159,59 @@ def count_outcomes(outcomes: Sequence[Outcome]) -> Counts:
     return Counts(names, win_NN, tie_NN)
 
 
+def by_results(counts: Counts) -> tuple[Counts, np.ndarray]:
+    """The same counts with the players in an order of their results, whatever their names.
+
+    Draws by place in that order do not move when players are renamed. Beside it stands `class_N`:
+    players of one class did alike against players of the same classes, as far as counts tell, so
+    that one rating is right for all of them. Source: Weisfeiler and Leman 1968, with
+    individualisation of one player of a class at a time.
+
+    >>> renamed, class_N = by_results(count_outcomes([Outcome("z", "a", 1.0)]))
+    >>> renamed.names, by_results(count_outcomes([Outcome("a", "z", 1.0)]))[0].names, class_N
+    (['a', 'z'], ['z', 'a'], array([0, 1]))
+    """
+    class_N = _refined(counts, np.zeros(len(counts.names), int))
+    place_N = class_N
+    while place_N.size and place_N.max() + 1 < place_N.size:
+        size_C = np.bincount(place_N)
+        chosen = int(np.flatnonzero(place_N == np.flatnonzero(size_C > 1)[0])[0])
+        apart_N = 2 * place_N
+        apart_N[chosen] -= 1
+        place_N = _refined(counts, apart_N)
+    order_N = np.argsort(place_N)
+    block = np.ix_(order_N, order_N)
+    names = [counts.names[i] for i in order_N]
+    return Counts(names, counts.win_NN[block], counts.tie_NN[block]), class_N[order_N]
+
+
+def _refined(counts: Counts, class_N: np.ndarray) -> np.ndarray:
+    """Classes from 0 on, split until players of a class have alike results against each class."""
+    players = len(class_N)
+    results_NN3 = np.stack([counts.win_NN, counts.win_NN.T, counts.tie_NN], axis=2).round(9)
+    kinds, kind_M = np.unique(results_NN3.reshape(-1, 3), axis=0, return_inverse=True)
+    kind_NN = kind_M.reshape(players, players)
+    classes = 0
+    while True:
+        against_NN = np.sort(class_N * len(kinds) + kind_NN, axis=1)
+        signature_NS = np.column_stack([class_N, against_NN])
+        unique, class_N = np.unique(signature_NS, axis=0, return_inverse=True)
+        class_N = class_N.reshape(players)
+        if len(unique) == classes:
+            return class_N
+        classes = len(unique)
+
+
+def mean_of_classes(value_N: np.ndarray, class_N: np.ndarray) -> np.ndarray:
+    """Each player's value replaced by the mean of its class.
+
+    >>> mean_of_classes(np.array([1.0, 2.0, 6.0]), np.array([0, 1, 1]))
+    array([1., 4., 4.])
+    """
+    mean_C = np.bincount(class_N, value_N) / np.bincount(class_N)
+    return mean_C[class_N]
+
+
 def outcome_cells(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The C different outcomes (first_C, second_C, weight_C, tie_C): first beat, or tied, second.
 

@@ -4,7 +4,8 @@ An Elo rating is a random walk: it depends on the order, starts from a guess and
 while players here do not change. So many resamples of the outcomes are walked through in random
 order, long enough to forget the start; the rating is the median of the ends, the interval their
 middle 95 %. That covers also Elo's own jitter, ±2·sqrt(87·k) points however many matches there are,
-which Bradley–Terry has not; Elo is here for readers who are used to it.
+which Bradley–Terry has not; Elo is here for readers who are used to it. The draws follow the
+players' results, not their names, so renaming players moves no rating.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ from equipoise.ratings.base import (
     Outcome,
     Rating,
     Ratings,
+    by_results,
     count_outcomes,
+    mean_of_classes,
     outcome_cells,
     rank_players,
 )
@@ -53,11 +56,12 @@ class Elo(Ratings):
     )
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        counts = count_outcomes(outcomes)
+        counts, class_N = by_results(count_outcomes(outcomes))
         if len(counts.names) < 2:
             value_N = np.full(len(counts.names), self.initial)
             return rank_players(counts.names, value_N, value_N, value_N)
-        low_N, value_N, high_N = np.quantile(self._walks(counts, seed), [0.025, 0.5, 0.975], axis=0)
+        bounds_3N = np.quantile(self._walks(counts, seed), [0.025, 0.5, 0.975], axis=0)
+        low_N, value_N, high_N = (mean_of_classes(bound_N, class_N) for bound_N in bounds_3N)
         idle_N = counts.games_N == 0
         low_N[idle_N] = high_N[idle_N] = np.nan
         return rank_players(counts.names, value_N, low_N, high_N)

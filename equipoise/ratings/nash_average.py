@@ -15,7 +15,15 @@ from scipy.optimize import linprog, minimize
 from scipy.special import softmax
 
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.ratings.base import Counts, Outcome, Rating, Ratings, count_outcomes, rank_players
+from equipoise.ratings.base import (
+    Counts,
+    Outcome,
+    Rating,
+    Ratings,
+    by_results,
+    count_outcomes,
+    rank_players,
+)
 from equipoise.seeds import generator
 
 # Pay-offs that differ less count as equal: the precision of the linear programme.
@@ -43,7 +51,7 @@ class NashAverage(Ratings):
 
         Raises ConfigError where two players never met, and DataError for an impossible outcome.
         """
-        counts = count_outcomes(outcomes)
+        counts, _ = by_results(count_outcomes(outcomes))
         if not counts.names:
             return []
         value_N = _values(_payoff(counts))
@@ -78,9 +86,11 @@ def _payoff(counts: Counts) -> np.ndarray:
     games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN
     games_NN = games_NN + np.eye(len(counts.names))
     if (games_NN == 0).any():
-        i, j = np.argwhere(games_NN == 0)[0]
+        strangers = np.argwhere(games_NN == 0)
+        pairs = [sorted(counts.names[i] for i in pair) for pair in strangers]
+        first, second = min(pairs)
         raise ConfigError(
-            f"nash_average: '{counts.names[i]}' and '{counts.names[j]}' never met, and it "
+            f"nash_average: '{first}' and '{second}' never met, and it "
             "needs every pair; play a round_robin, or rate by bradley_terry"
         )
     return (counts.win_NN - counts.win_NN.T) / games_NN

@@ -2,7 +2,8 @@
 
 OpenSkill is a filter: each match moves a belief, mean μ and deviation σ, and later ones move it
 less. Players here do not change, so several passes in random order are averaged, and their variance
-is added to the interval.
+is added to the interval. The passes follow the players' results, not their names, so renaming
+players moves no rating.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from equipoise.ratings.base import (
     Outcome,
     Rating,
     Ratings,
+    by_results,
     count_outcomes,
+    mean_of_classes,
     outcome_cells,
     rank_players,
 )
@@ -40,7 +43,7 @@ class OpenSkill(Ratings):
     passes: int = Field(10, ge=2, description="shuffled passes through the matches")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        counts = count_outcomes(outcomes)
+        counts, class_N = by_results(count_outcomes(outcomes))
         if not counts.names:
             return []
         first_C, second_C, weight_C, tie_C = outcome_cells(counts)
@@ -52,8 +55,9 @@ class OpenSkill(Ratings):
             mu_N[:], sigma_N[:] = self._walk(
                 len(mu_N), first_C[cell_M], second_C[cell_M], tie_C[cell_M]
             )
-        value_N = mu_PN.mean(0)
-        half_N = 1.959964 * np.sqrt((sigma_PN**2).mean(0) + mu_PN.var(0, ddof=1))
+        variance_N = (sigma_PN**2).mean(0) + mu_PN.var(0, ddof=1)
+        value_N = mean_of_classes(mu_PN.mean(0), class_N)
+        half_N = 1.959964 * np.sqrt(mean_of_classes(variance_N, class_N))
         return rank_players(counts.names, value_N, value_N - half_N, value_N + half_N)
 
     def _walk(

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from equipoise.errors import ConfigError, DataError
+from equipoise.payoffs.deviation import standard_deviation
 from equipoise.ratings.base import Duel, Outcome, Rating, Ratings
 from equipoise.seeds import generator
 from equipoise.system.effects import Text
@@ -126,7 +127,10 @@ class Reputation(Ratings):
                 f"reputation: initial has no task score of {', '.join(missing)}; add it"
             )
         score_N = np.array([task_scores[name] for name in names])
-        unit_N = (score_N - score_N.mean()) / (score_N.std() or 1.0)
+        spread = float(standard_deviation(score_N))
+        unit_N = np.zeros(len(score_N))
+        if spread > 0:
+            unit_N = (score_N - score_N.mean()) / spread
         start_N = self.initial_rating + self.initial_spread * unit_N
         start_N = np.maximum(start_N, self.rating_floor)
         return dict(zip(names, start_N.tolist(), strict=True))

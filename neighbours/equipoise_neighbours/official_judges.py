@@ -6,6 +6,7 @@ item by item with another generation's.
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 
 from equipoise.component import nearest
-from equipoise.errors import DataError
+from equipoise.errors import DataError, shorten
 from equipoise.evaluation.harnesses.base import (
     Scores,
     comparable,
@@ -47,7 +48,8 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
     """AlpacaEval's annotations.json, with leaderboard.csv beside it for the length-controlled win
     rate; or leaderboard.csv alone. Shares, not per cent.
 
-    Raises DataError.
+    Raises DataError, also where the model's annotations are against several references, by several
+    annotators, or of one instruction twice: they are not one win rate.
     """
     if path.suffix == ".csv":
         row, name = _leaderboard_row(path, model)
@@ -58,6 +60,15 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
         raise DataError(f"{path}: holds no annotations")
     name = choose_model({row.generator_2 for row in rows}, model, path)
     own = [row for row in rows if row.generator_2 == name]
+    _require_one("reference models", {row.generator_1 for row in own}, name, path)
+    _require_one("annotators", {row.annotator for row in own}, name, path)
+    asked = Counter(row.instruction for row in own)
+    repeated, times = asked.most_common(1)[0]
+    if times > 1:
+        raise DataError(
+            f"{path}: annotates {times} answers of '{name}' to one instruction "
+            f"({shorten(repeated)!r}); leave one of each in the file"
+        )
     items = [_alpaca_item(row) for row in own]
     metrics = metric_means(items)
     board = path.with_name("leaderboard.csv")
@@ -69,6 +80,16 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
     judge = own[0].annotator
     result = _alpaca_result(metrics, name, judge, len(items), unscored, key)
     return [Scores(result, items)]
+
+
+def _require_one(kind: str, names: set[str], model: str, path: Path) -> None:
+    """Raise DataError where annotations of a model mix several of a kind."""
+    if len(names) > 1:
+        listed = ", ".join(sorted(name or "one without a name" for name in names))
+        raise DataError(
+            f"{path}: the annotations of '{model}' have several {kind} ({listed}), which are not "
+            "one win rate; leave the rows of one in the file and import it, then those of another"
+        )
 
 
 def _alpaca_item(row: _Annotation) -> ItemScores:

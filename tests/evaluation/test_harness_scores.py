@@ -306,6 +306,22 @@ def test_annotations_of_alpaca_eval_with_the_leaderboard_beside(write):
     assert high == pytest.approx(0.45 + 1.96 * 0.017, abs=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"generator_1": "gpt-4o"}, r"several reference models \(gpt-4o, gpt4_1106_preview\)"),
+        ({"annotator": "claude"}, r"several annotators \(claude, weighted_alpaca_eval"),
+        ({"instruction": "instruction 0"}, r"2 answers of 'policy@2' to one instruction"),
+    ],
+)
+def test_annotations_of_alpaca_eval_that_are_not_one_win_rate_are_refused(write, changes, message):
+    path = write("annotations.json", [annotation(0, 1.0), annotation(1, 2.0) | changes])
+    with pytest.raises(DataError, match=message):
+        read_scores(path, "alpaca_eval")
+    both = [annotation(0, 1.0), annotation(1, 2.0, "other") | changes]
+    assert len(read_scores(write("annotations.json", both), "alpaca_eval", "policy@2")) == 1
+
+
 def test_judgements_of_arena_hard_count_strong_verdicts_three_times(write):
     def row(number, first, second):
         games = [{"score": first}, {"score": second}]

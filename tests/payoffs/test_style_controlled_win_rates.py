@@ -82,3 +82,18 @@ def test_a_model_that_always_wins_and_equal_styles():
     assert half.win_rates["m"] == pytest.approx(0.5)
     with pytest.raises(ValueError, match="scores must lie"):
         style_controlled(["m"] * 30, [2.0] * 30, difference)
+
+
+@pytest.mark.parametrize(
+    ("own", "base"), [(11, 10), (3, 2), (101, 100), (7, 6), (50, 49), (8, 15), (13, 11)]
+)
+def test_a_constant_difference_in_style_leaves_the_win_rate(own, base):
+    """Its deviation is 1e-17 and not 0, by the rounding of the mean."""
+    score_B = np.array([1.0] * 27 + [0.0] * 13)
+    difference_BF = style_differences([(own, 1)] * 40, [(base, 2)] * 40)
+    interval = style_controlled_interval(score_B, difference_BF, range(40), resamples=100)
+    assert interval.mean == pytest.approx(0.675, abs=1e-4)
+    assert interval.low < 0.6
+    assert interval.high > 0.75
+    rates = style_controlled(["m"] * 40, score_B, difference_BF)
+    assert rates.style_F.tolist() == [0.0, 0.0]

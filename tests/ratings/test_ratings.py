@@ -16,6 +16,7 @@ from equipoise.ratings.base import (
     Duel,
     Outcome,
     Ratings,
+    by_results,
     count_outcomes,
     duel_result,
     outcome_cells,
@@ -383,7 +384,7 @@ def test_openskills_interval_holds_the_chance_of_the_passes_too():
     played = [Outcome(first, second, 1.0) for first, second in ("ab", "bc", "ca", "ab")]
     played += [Outcome("a", "c", 0.5)] * 3
     rated = OpenSkill(passes=4, beta=2.0).rate(played, seed=3)
-    counts = count_outcomes(played)
+    counts, _ = by_results(count_outcomes(played))
     first_C, second_C, weight_C, tie_C = outcome_cells(counts)
     dice, model = generator(3, "openskill"), PlackettLuce(beta=2.0, tau=0.0)
     means, variances = [], []
@@ -410,12 +411,46 @@ def test_openskills_interval_holds_the_chance_of_the_passes_too():
 def test_elos_interval_is_the_middle_95_percent_of_its_walks():
     played = [Outcome("a", "b", 1.0)] * 30 + [Outcome("b", "a", 1.0)] * 20
     elo = Elo(length=60)
-    ends_RN = elo._walks(count_outcomes(played), 5)
+    counts, _ = by_results(count_outcomes(played))
+    ends_RN = elo._walks(counts, 5)
     low_N, middle_N, high_N = np.quantile(ends_RN, [0.025, 0.5, 0.975], axis=0)
     rated = {r.name: r for r in elo.rate(played, seed=5)}
-    for n, name in enumerate("ab"):
+    for n, name in enumerate(counts.names):
         found = (rated[name].low, rated[name].value, rated[name].high)
         assert found == pytest.approx((low_N[n], middle_N[n], high_N[n]))
+
+
+RENAMED = {"a": "zoe", "b": "ann", "c": "mia", "d": "Bob", "e": "kim"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["elo", "openskill", "nash_average", "bradley_terry"])
+def test_renaming_players_moves_no_rating(kind):
+    """Nor does the order of the outcomes."""
+    dice = generator(1, "renaming")
+    chances = {"ab": 0.7, "ac": 0.4, "ad": 0.9, "ae": 0.5, "bc": 0.6, "bd": 0.5, "be": 0.2}
+    chances |= {"cd": 0.8, "ce": 0.3, "de": 0.6}
+    played = [
+        Outcome(*pair, float(dice.random() < chance))
+        for pair, chance in chances.items()
+        for _ in range(9)
+    ]
+    renamed = [Outcome(RENAMED[o.second], RENAMED[o.first], 1 - o.value) for o in played[::-1]]
+    rated = {RENAMED[r.name]: (r.value, r.low, r.high) for r in Ratings.build(kind).rate(played)}
+    again = {r.name: (r.value, r.low, r.high) for r in Ratings.build(kind).rate(renamed)}
+    for name, values in rated.items():
+        assert again[name] == pytest.approx(values)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["elo", "openskill"])
+def test_players_who_did_alike_have_one_rating(kind):
+    circle = [Outcome(first, second, 1.0) for first, second in ("ab", "bc", "ca")]
+    values = {rating.value for rating in Ratings.build(kind).rate(circle)}
+    assert len(values) == 1
+    pairs = [Outcome(f"p{i}", f"p{j}", 0.5) for i in range(4) for j in range(i)]
+    _, class_N = by_results(count_outcomes(pairs))
+    assert class_N.tolist() == [0] * 4
 
 
 def test_openskill_counts_a_fraction_of_an_outcome_on_average():

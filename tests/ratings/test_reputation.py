@@ -317,3 +317,11 @@ def test_who_had_no_duel_keeps_its_value_without_an_interval():
 def test_outcomes_are_not_enough():
     with pytest.raises(ConfigError, match=r"needs the judges' scores.*training_ratings"):
         Reputation().rate([Outcome("a", "b", 1)])
+
+
+@pytest.mark.parametrize("count", range(2, 12))
+@pytest.mark.parametrize("score", [0.1, 0.3, 7.7, -2.2])
+def test_members_that_begin_alike_begin_at_the_mean(count, score):
+    names = [f"m{n}" for n in range(count)]
+    start = Reputation(initial=dict.fromkeys(names, score)).init(names)
+    assert set(start.ratings.values()) == {100.0}
