@@ -26,9 +26,10 @@ MARKED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 SAYS = (
-    r"(?:final |correct |right )?(?:answer|result|solution|total)s?(?: to [^.:\n]{1,60})?"
+    r"(?:final |correct |right )?(?:answer|result|solution|total(?: \w+)?)s?(?: to [^.:\n]{1,60})?"
     r"(?:\W{0,3} (?:is|are|was|equals|would be|must be|comes to|will be)\b(?: therefore| thus)?:?"
     r"|\W{0,4}[:=]\W{0,3}(?=\S))"
+    r"|(?<![\w.])(?:a|ans)[:.] ?(?=[-\d$\\])"
     r"|答案(?:是|为|：|:)|答え(?:は|：|:)|정답(?:은|:)|답(?:은|:)|ответ(?: —|:)|الجواب(?: هو|:)"
     r"|antwort(?: ist| lautet|:)|réponse(?: est| :|:)|respuesta(?: es|:)|resposta(?: é|:)"
     r"|risposta(?: è|:)"
@@ -68,7 +69,7 @@ VULGAR = {
     "⅝": "5/8", "⅞": "7/8", "⅑": "1/9", "⅒": "1/10",
 }  # fmt: skip
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
-SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+SCALES = {"k": 3, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 CURRENCY = r"\\?[$€£¥₹₽₩]|\b(?:USD|EUR|GBP)\b"
 # Spaces, commas and the like between groups of digits, in the ways in which they are written.
 GROUPED = re.compile(
@@ -80,14 +81,14 @@ UNIT = (
     r"|Hz|k?Pa|eV|K|mol|in(?:ch(?:es)?)?|ft|feet|lbs?|oz|mph|units?|cents?|°\s?[CF]?"
     r"|degrees?|sq(?:uare)?)"
 )
-UNITS = re.compile(
-    rf"(?<=[\d)}}])\s*(?:{UNIT}(?:\^?\{{?[23]\}}?|[²³])?)(?:[/·* ]{UNIT}(?:\^?[23]|[²³])?)*\Z"
-)
+RAISED_UNIT = rf"{UNIT}(?:\^?\{{?-?[1-4]\}}?)?"
+UNITS = re.compile(rf"(?<=[\d)}}])\s*{RAISED_UNIT}(?:\s*[/·* ]\s*{RAISED_UNIT})*\Z")
+UNITS_OF_PI = re.compile(rf"(?<=\\pi)\s+{RAISED_UNIT}\Z")
 NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)(?:\s*\\times 10\^\{-?\d+\})?"
 PLAIN = re.compile(
     rf"(?P<sign>(?<![\w)\]])[-+]\s?)?(?:{CURRENCY})?\s?(?P<number>"
     rf"\\frac\{{-?\d+\}}\{{\d+\}}|{NUMBER}(?:\s?/\s?{NUMBER})?)(?P<percent>\s?(?:\\?%|percent\b|pct\b))?"
-    rf"(?: (?P<scale>thousand|million|billion|trillion)\b)?"
+    rf"(?:(?: |(?=k\b))(?P<scale>k|thousand|million|billion|trillion)\b)?"
 )
 BRACKETED = re.compile(r"[(\[{][^()\[\]{}]*,[^()\[\]{}]*[)\]}]")
 SCIENTIFIC = re.compile(
@@ -205,6 +206,7 @@ def as_latex(text: str, *, decimal_comma: bool = False) -> str:
     text = re.sub(r"([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)", lambda run: f"^{{{run[0].translate(RAISED)}}}", text)
     text = re.sub(r"√\s*(\d+|[a-z]\b)", r"\\sqrt{\1}", text)
     text = text.replace("π", "\\pi ").replace("∞", "\\infty ").replace("°", "^\\circ ")
+    text = re.sub(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d\d)(?!\d)", _continental, text)
     text = GROUPED.sub(lambda match: re.sub(r"[ ,'_.]", "", match[0]), text)
     if decimal_comma:
         text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,])", r"\1.\2", text)
@@ -214,6 +216,11 @@ def as_latex(text: str, *, decimal_comma: bool = False) -> str:
     return SCIENTIFIC.sub(
         lambda match: rf"{match[1]} \times 10^{{{int(match[2] or match[3])}}}", text
     )
+
+
+def _continental(match: re.Match[str]) -> str:
+    """1.500,00 as 1500.00."""
+    return f"{match[1].replace('.', '')}.{match[2]}"
 
 
 def _vulgar(match: re.Match[str]) -> str:
@@ -263,7 +270,7 @@ def readings(piece: Piece, gold: str) -> Iterator[str]:
         yield text
     elif is_formula(text) or (piece.apart and "\\" in text):
         if not re.search(r"[a-zA-Z]", WRAPPED.sub("", as_latex(gold))):
-            text = UNITS.sub("", text)
+            text = UNITS_OF_PI.sub("", UNITS.sub("", text))
         ending = " .;:!?*_" if "!" not in gold else " .;:?*_"
         yield f"${text.lstrip(' :*_').rstrip(ending)}$"
     elif has_list:
@@ -332,3 +339,13 @@ def looks_mathematical(answer: Any) -> bool:
     names = re.findall(r"[A-Za-z]{3,}", re.sub(r"\\[A-Za-z]+", "", text))
     has_symbols = re.search(r"\d|\\[A-Za-z]|[=^+*/]", str(answer)) is not None
     return has_symbols and FUNCTIONS.issuperset(names)
+
+
+def says_in_words(text: str, right: str) -> bool:
+    """True if the last sentence of a short text names `right`, and does not deny it."""
+    sentences = [each for each in re.split(r"[.!?\n]+\s*", text.casefold()) if each.strip()]
+    if len(right) < 3 or len(text) > 300 or not sentences:
+        return False
+    last = sentences[-1]
+    is_named = re.search(rf"(?<!\w){re.escape(right)}(?!\w)", last) is not None
+    return is_named and re.search(r"\bnot\b|n't\b|\bnor\b|\bor\b", last) is None

@@ -29,6 +29,7 @@ from equipoise.judges.final_mathematics import (
     plain_words,
     readings,
     right_piece,
+    says_in_words,
 )
 from equipoise.system.subprocesses import (
     DEVNULL,
@@ -177,6 +178,8 @@ def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
     piece = final_piece(normalised(answer))
     right_text = plain_words(right)
     if right_text and piece and right_text == plain_words(piece.text, bare=True):
+        return True
+    if right_text and piece and not piece.apart and says_in_words(piece.text, right_text):
         return True
     if right_text and TEXT.fullmatch(right):
         return False

@@ -234,7 +234,7 @@ def _letter(label: str) -> str:
     lower = re.escape(label.lower())
     marked = rf"(?<=\(){lower}(?=\))|{NO_LETTER_BEFORE}{lower}(?=\) )"
     cued = rf"(?<=[Oo]ption ){lower}{NO_LETTER_AFTER}"
-    last = rf"(?:(?<=[Aa]nswer is )|(?<=[Aa]nswer: )){lower}(?=[.!]?\s*\Z)"
+    last = rf"(?:(?<=\bis )|(?<='s )|(?<=: )|(?<=\. )){lower}(?=[.!]?\s*\Z)"
     return f"{exact}|{marked}|{cued}|{last}"
 
 

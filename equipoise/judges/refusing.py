@@ -6,6 +6,7 @@ from equipoise.answer import normalised
 from equipoise.errors import DataError
 
 KINDS = "^=!>"
+LONGEST = 20_000  # characters of an answer that are read
 LETTER = re.compile(r"(?:subject:|betreff:|objet :|asunto:|dear |sehr geehrte)")
 CODE = re.compile(r"```.*?(?:```|\Z)|^\s*(?:def|class|import|from) .*", re.DOTALL)
 QUOTED = re.compile(
@@ -41,7 +42,7 @@ class Phrases:
 
     def refuses(self, text: str, window: int) -> bool:
         """True if `text` refuses within its first `window` characters and does not take it back."""
-        plain = said_by_the_answer(text)
+        plain = said_by_the_answer(text[:LONGEST])
         if self.whole.fullmatch(plain.strip(" .!?,;:。！？、，…~*\"'()")):
             return True
         plain = self.idioms.sub(" … ", plain)
@@ -79,6 +80,8 @@ def pattern_of(phrase: str) -> str:
             pattern += "|"
         elif character == "*":
             pattern += GAP
+        elif character == "~":
+            pattern += r"\w*"
         else:
             pattern += re.escape(character)
     begins = "" if re.match(rf"\{{*{UNSPACED}", phrase) else r"(?<!\w)"

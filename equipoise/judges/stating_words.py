@@ -25,7 +25,8 @@ DETERMINER = re.compile(r"no(?= (?!wait|actually|it|because|since|as|the|this|th
 OPENING = r"[\s\"'(\[{$_<（「『【]*"
 
 AND_OR = (
-    r"(?:\b(?:and|or|nor|und|oder|noch|et|ou|ni|soit|y|o|u|e|nem|né|и|или|либо|ни)\b"
+    r"(?:\b(?:or maybe|or perhaps|or possibly|and|or|nor|und|oder|noch"
+    r"|et|ou|ni|soit|y|o|u|e|nem|né|и|или|либо|ни)\b"
     r"|和|与|及|或者?|また?は|か|と|또는|와|과|أو|و)"
 )
 JOINS = re.compile(
@@ -116,7 +117,7 @@ DECLARES_BEFORE = re.compile(
     # English
     rf"\b(?:answer|choice|option|solution|selection|pick|one|label|sentiment|statement"
     rf"|claim|verdict){IS}{ADVERB}:?"
-    r"|\b(?:answers?|choice|option|solution|selection|pick|conclusion|correction|corrected"
+    r"|\b(?:ans|answers?|choice|option|solution|selection|pick|conclusion|correction|corrected"
     r"|final|answer is|label) ?[:=–-]"
     r"|\b(?:answer|choice)(?=\s*\n)"
     rf"|\b(?:it|that|this|which)(?: is|'s| must be| has to be| was){ADVERB}(?: clearly)?"
@@ -165,7 +166,8 @@ DECLARES_AFTER = re.compile(
     r"[\s).\]\"'）」}]*(?:"
     r"(?:is|are|was|would be|must be|seems) (?:the |clearly |therefore |also |both "
     r"|my )*(?:correct|right|best|true|answer|only|one|final|choice)\b"
-    r"|it is\b|fits(?: best)?\b|comes closest|holds\b|as the answer|to me\b"
+    r"|it is\b|remains\b|is left\b|wins\b|fits(?: best)?\b|comes closest|holds\b|as the answer"
+    r"|to me\b"
     r"|ist (?:die |also )?(?:richtig|korrekt|beste)|est (?:la |le |donc )?(?:correct|bonne"
     r"|juste|exact|vrai)"
     r"|es (?:la |el )?(?:correct|verdader)|(?:está|é) (?:a )?(?:corret|cert)"
