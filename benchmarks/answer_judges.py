@@ -4,8 +4,9 @@
 
 A row of a corpus is a fact, an answer and the score that is right. Falsely right is a row of score
 0 that a judge scores 1, falsely wrong one of score 1 that it does not; unjudged counts as 0. The
-judges were mended on the half of the rows that `developed_on` names; `written afterwards` are rows
-that were made when that was done, and whose faults were mended after the first count.
+rows were made before the judges were mended on them. Those `written afterwards` were made when that
+was done: `FIRST_COUNT` says how many answers among them were then misread, and only after that count
+were their kinds mended, too.
 
 The peers: math-verify with its own options; lm-eval's filters of GSM8K (strict and flexible) and
 of MMLU-Pro, and the last bracketed letter as for GPQA, by their documented patterns; the prefixes
@@ -15,7 +16,6 @@ of refusals of GCG (Zou et al. 2023).
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -59,12 +59,6 @@ def rows_of(name: str) -> list[Row]:
     """The rows of a corpus."""
     text = (CORPORA / f"{name}.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
-
-
-def developed_on(row: Row) -> bool:
-    """True for the half of the rows whose faults were looked at while the judges were mended."""
-    name = row["kind"] + row["language"] + row["answer"]
-    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 2 == 0
 
 
 def prompt_of(row: Row) -> Prompt:
@@ -143,7 +137,7 @@ def items(rows: Sequence[Row]) -> Iterator[Row]:
             for row, score in zip(own, scores, strict=True):
                 facts = {key: row[key] for key in ("judge", "kind", "language", "answer")}
                 right = {"facts": row["facts"], "right": row["score"], "score": score}
-                yield facts | right | {"by": name, "developed_on": developed_on(row)}
+                yield facts | right | {"by": name}
 
 
 def rate(scored: Sequence[Row], right: int) -> str:
@@ -154,19 +148,14 @@ def rate(scored: Sequence[Row], right: int) -> str:
 
 def markdown(scored: Sequence[Row]) -> str:
     """The table of the page: each judge and its peers, falsely right and falsely wrong."""
-    lines = [
-        "| judge | rows | falsely right | falsely wrong | the half not looked at, wrong |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| judge | rows | falsely right | falsely wrong |", "|---|---|---|---|"]
     for judge in PEERS:
         made = [item for item in scored if item["judge"] == judge]
         made = [item for item in made if item["kind"] != "written afterwards"]
         for name in dict.fromkeys(item["by"] for item in made):
             own = [item for item in made if item["by"] == name]
-            other = [item for item in own if not item["developed_on"]]
-            wrong = mean_interval([float(item["score"] != item["right"]) for item in other])
             title = TITLES[judge] if name == "equipoise" else name
-            cells = [title, str(len(own)), rate(own, 0), rate(own, 1), wrong.percent()]
+            cells = [title, str(len(own)), rate(own, 0), rate(own, 1)]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
