@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks import stand_ins
 
 SHORT: dict[str, list[str]] = {
+    "answer_judges": [],
     "ledger": [],
     "history": ["--sizes", "3", "--games", "2"],
     "optimism": ["--games", "20", "--reserved", "5", "--sizes", "3"],

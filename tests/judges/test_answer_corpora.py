@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.answer_judges import RESULT, markdown
 from equipoise import trl
 from equipoise.judges.multiple_choice import Choice
 from equipoise.judges.rules import Math, Refusal
@@ -61,6 +62,21 @@ def test_at_most_one_in_a_hundred_is_falsely_right_or_falsely_wrong(name):
     wrong = Counter(row["score"] for row in wrong_rows(name, rows))
     assert wrong[0] <= 0.01 * counts[0]
     assert wrong[1] <= 0.01 * counts[1]
+
+
+def test_the_page_has_the_rates_of_the_raw_result():
+    result = json.loads(RESULT.read_text(encoding="utf-8"))
+    page = FOLDER.parents[1] / "docs" / "judges.md"
+    assert markdown(result["rows"]) in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+def test_the_rows_that_were_written_afterwards():
+    rows = rows_of("written_afterwards")
+    wrong = []
+    for name, judge in JUDGES.items():
+        wrong += wrong_rows(name, [row for row in rows if row["judge"] == judge.kind])
+    assert len(wrong) <= 0.03 * len(rows)
 
 
 @pytest.mark.long
