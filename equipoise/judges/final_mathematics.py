@@ -26,9 +26,10 @@ MARKED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 SAYS = (
-    r"(?:final |correct |right )?(?:answer|result|solution|total(?: \w+)?)s?(?: to [^.:\n]{1,60})?"
+    r"(?:final |correct |right )?(?:answer|result|solution)s?(?: to [^.:\n]{1,60})?"
     r"(?:\W{0,3} (?:is|are|was|equals|would be|must be|comes to|will be)\b(?: therefore| thus)?:?"
     r"|\W{0,4}[:=]\W{0,3}(?=\S))"
+    r"|\btotal(?: \w+)? (?:is|was|comes to)(?=[^\n.=]*(?:\.\d[^\n.=]*)?\.?\s*\Z)"
     r"|(?<![\w.])(?:a|ans)[:.] ?(?=[-\d$\\])"
     r"|答案(?:是|为|：|:)|答え(?:は|：|:)|정답(?:은|:)|답(?:은|:)|ответ(?: —|:)|الجواب(?: هو|:)"
     r"|antwort(?: ist| lautet|:)|réponse(?: est| :|:)|respuesta(?: es|:)|resposta(?: é|:)"
@@ -41,6 +42,10 @@ CORRECTED = re.compile(
     re.IGNORECASE,
 )
 END_OF_STATEMENT = re.compile(r"(?<!\d)\.(?=\s|$)|(?<=\d)\.(?=\s|$)|[。！!?\n]|\s\((?=[A-Za-z])")
+MORE = re.compile(
+    r"\n|[.;,] |\b(?:is|are|it's|equals|so|gets?|has|have|makes?|leaves?"
+    r"|pays?|costs?|says?)\b[^=]*\d"
+)
 DENIED = re.compile(
     r",? (?:and |but )?(?:not|rather than|instead of) (?:\\?[$€£])?-?[\d.,/]*\d"
     r"|\bnot (?:\\?[$€£])?-?[\d.,/]*\d(?=,? (?:but|it)\b)|\bit'?s not (?:\\?[$€£])?-?[\d.,/]*\d",
@@ -281,10 +286,12 @@ def readings(piece: Piece, gold: str) -> Iterator[str]:
         values = re.findall(r"-?[\d./]*\d", joined)
         if values:
             yield f"${', '.join(values)}$"
-    numbers = list(PLAIN.finditer(text.rpartition("=")[2] if "=" in text else text))
-    numbers = numbers or list(PLAIN.finditer(text))
+    after = text.rpartition("=")[2]
+    numbers = list(PLAIN.finditer(after)) or list(PLAIN.finditer(text))
     if numbers:
-        chosen = numbers[0] if piece.apart else numbers[-1]
+        # What stands behind "=" is what a sentence comes to, unless it goes on to say more.
+        ends_equation = "=" in text and MORE.search(after) is None
+        chosen = numbers[0] if piece.apart or ends_equation else numbers[-1]
         yield f"${_number(chosen)}$"
     yield text
 
