@@ -56,13 +56,15 @@ class Opening:
     def _has_settings(self, frame: FrameType) -> bool:
         code = frame.f_code
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        arguments = [frame.f_locals.get(name) for name in names if name not in ("self", "cls")]
-        return any(self._is_whole(argument) for argument in arguments)
-
-    def _is_whole(self, value: Any) -> bool:
-        if isinstance(value, Mapping):
-            return "players" in value
-        return isinstance(value, RunConfig) or (isinstance(value, str) and value == self.recipe)
+        arguments = {
+            name: frame.f_locals.get(name) for name in names if name not in ("self", "cls")
+        }
+        if arguments.get("recipe") == self.recipe:
+            return True
+        return any(
+            isinstance(value, RunConfig) or (isinstance(value, Mapping) and "players" in value)
+            for value in arguments.values()
+        )
 
 
 def opening(recipe: str = "quickstart") -> list[str]:

@@ -33,7 +33,6 @@ from equipoise.players.local import Local
 from equipoise.prompts.split import load_split
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.consent import recipe_effects
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.monitor import Monitor, Silent
@@ -128,8 +127,7 @@ def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> Run
     ]
     chosen = any(text.partition("=")[0].endswith(".model") for text in overrides)
     overrides = [*([] if chosen else open_models), *overrides]
-    show_notes(recipe_effects(recipe, overrides).notes(quiet=True))
-    return recipe_loader.load(recipe, overrides)
+    return recipe_loader.load_announced(recipe, overrides, show_notes)
 
 
 def _train(

@@ -16,7 +16,6 @@ from equipoise.planning import run_plan as planning
 from equipoise.planning.checks import check_endpoints
 from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader as library
-from equipoise.runs.consent import recipe_effects
 from equipoise.runs.named_sets.sets import Sweep
 
 
@@ -38,8 +37,7 @@ def run(
     Raises ConfigError and DataError before anything is played, RunError where a run is there
     already, and Stopped on Ctrl-C, which leaves a run that can be resumed.
     """
-    _announce(recipe, settings or ())
-    config = library.load(recipe, settings or ())
+    config = library.load_announced(recipe, settings or (), show_notes)
     show_notes(check_endpoints(config))
     folder = _folder(recipe, config.name) if out is None else Path(out)
     command = _command(recipe, settings or (), folder)
@@ -123,13 +121,7 @@ def plan(
     (GB, dense bfloat16, GB/s); "": this machine. Raises ConfigError.
     """
     hardware = Hardware.read(on) if on else None
-    _announce(recipe, settings or ())
-    return planning.plan(library.load(recipe, settings or ()), hardware)
-
-
-def _announce(recipe: library.Recipe, settings: library.Overrides) -> None:
-    """Say what of a user's a recipe runs, and where it sends texts, before it does."""
-    show_notes(recipe_effects(recipe, settings).notes(quiet=True))
+    return planning.plan(library.load_announced(recipe, settings or (), show_notes), hardware)
 
 
 def recipes() -> dict[str, str]:

@@ -27,7 +27,6 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.base import workers
 from equipoise.runs.loop import league
 from equipoise.runs.monitor import Monitor
-from equipoise.runs.named_sets.set_plan import players_in
 from equipoise.runs.open_run import OpenRun
 
 
@@ -160,7 +159,7 @@ def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:
     """The settings of every budget that the account's limit stands in."""
     return " ".join(
         f"-s {place}.budget.{error.limit}=…"
-        for place, player in players_in(config, "")
+        for place, player in config.every_player()
         if isinstance(player, Endpoint) and (player.account or player.model) == error.account
     )
 

@@ -35,7 +35,7 @@ from equipoise.players.local_settings import LocalSettings
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.executors.ray_cluster import RayCluster
-from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays, players_in
+from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays
 from equipoise.runs.roster import expected_generations
 from equipoise.system.addresses import Machine
 from equipoise.types import PlayerId, Prompt
@@ -152,7 +152,7 @@ def check_endpoints(config: RunConfig) -> tuple[str, ...]:
     faults: list[str] = []
     notes: list[str] = []
     known: dict[tuple[object, ...], str] = {}
-    for place, player in players_in(config, ""):
+    for place, player in config.every_player():
         if not isinstance(player, Endpoint) or any(player.faults()):  # which `check_run` reports
             continue
         servers = (player.base_url, player.replicas, player.api_key_env)
@@ -211,7 +211,7 @@ def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
 
 
 def _faults_of_parts(config: RunConfig) -> Iterator[str]:
-    for place, player in players_in(config.model_copy(), ""):
+    for place, player in config.every_player():
         for fault in player.faults():
             yield f"{place}: {fault}"
     for fault in config.evaluate.faults(config.game):

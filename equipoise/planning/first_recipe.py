@@ -33,8 +33,8 @@ from equipoise.players.together import MoveRequest, act_together
 from equipoise.prompts.split import content
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.consent import recipe_effects
-from equipoise.runs.named_sets.set_plan import players_in
+from equipoise.system.effects import effects_of
+from equipoise.system.user_parts import only_reading
 from equipoise.system.yaml_text import parse_yaml
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View
 
@@ -130,7 +130,9 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
     size = _size(wishes)
     values = _parts(wishes, path, size)
     recipe_loader.override(values, wishes.settings)
-    show_notes(recipe_effects(values, ()).notes(quiet=True))
+    with only_reading(files=True):
+        drafted = recipe_loader.load(values)
+    show_notes(effects_of(drafted, Path.cwd()).notes(quiet=True))
     config = recipe_loader.build(_whole(values), str(path))
     source = config.prompts.load()
     distinct = len({content(prompt) for prompt in source.training})
@@ -144,7 +146,7 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
     notes = list(check_endpoints(config))
     endpoints = [
         f"{place}: {player.base_url} answers"
-        for place, player in players_in(config, "")
+        for place, player in config.every_player()
         if isinstance(player, Endpoint) and not player.fault_of_servers()
     ]
     trials = list(try_judges(config, source.training)) if call_judge else []

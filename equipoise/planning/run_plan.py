@@ -32,13 +32,7 @@ from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit
 from equipoise.runs.by_generation import value_at
 from equipoise.runs.config import MOST_GENERATIONS, RunConfig
-from equipoise.runs.named_sets.set_plan import (
-    TEMPLATE_TOKENS,
-    SetPlan,
-    mean_tokens,
-    plan_sets,
-    players_in,
-)
+from equipoise.runs.named_sets.set_plan import TEMPLATE_TOKENS, SetPlan, mean_tokens, plan_sets
 from equipoise.runs.roster import expected_generations
 from equipoise.sampling.engines.base import InProcess, RemoteSampler
 from equipoise.types import PlayerId, Prompt
@@ -268,7 +262,7 @@ def _endpoints(
     measuring = counts.answers - training.moves.total()
     by_pool = any(judge.kind == "peers" for judge in map(config.judge_of, config.learning))
     answer = max(map(_new_tokens, config.players.values()), default=0)
-    for place, player in players_in(config, ""):
+    for place, player in config.every_player():
         if not isinstance(player, Endpoint):
             continue
         room, _, name = place.partition(".")

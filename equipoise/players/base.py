@@ -1,10 +1,12 @@
 """Players: configurations that open into actors, and the capabilities that an actor may have."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+
+from pydantic import BaseModel
 
 from equipoise.component import Component
 from equipoise.errors import ModelError
@@ -195,3 +197,16 @@ class Player(Component):
     @abstractmethod
     def open(self, weights: Path | None, resources: Resources) -> Actor:
         """The actor with `weights` (a folder that a learner wrote), or as configured when None."""
+
+
+def players_in(part: Any, place: str) -> Iterator[tuple[str, Player]]:
+    """(place, player) of every player in a part's settings, at whatever depth."""
+    if isinstance(part, Player):
+        yield place, part
+    if isinstance(part, BaseModel):
+        part = {name: getattr(part, name) for name in type(part).model_fields}
+    if isinstance(part, list | tuple):
+        part = {str(number): inner for number, inner in enumerate(part)}
+    if isinstance(part, Mapping):
+        for name, inner in part.items():
+            yield from players_in(inner, f"{place}.{name}".lstrip("."))

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -22,7 +22,7 @@ from equipoise.learners.base import Learner
 from equipoise.losses.base import PreferenceLoss
 from equipoise.matches.base import Schedule
 from equipoise.matches.roles import Roles
-from equipoise.players.base import Player
+from equipoise.players.base import Player, players_in
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
 from equipoise.runs.by_generation import Schedule as GenerationSchedule
@@ -177,6 +177,11 @@ class RunConfig(Settings):
         measuring = (part.judge for part in self.measures if isinstance(part, JudgeScore))
         judges = (self.judge, *self.judges.values(), self.evaluate.judge, *measuring, *of_sets)
         return [judge for judge in judges if judge is not None]
+
+    def every_player(self) -> Iterator[tuple[str, Player]]:
+        """(place, player) of every player in the settings, those that judges ask among them."""
+        for name in type(self).model_fields:
+            yield from players_in(getattr(self, name), name)
 
     def loss_at(self, t: int) -> PreferenceLoss | None:
         """The loss of generation t."""

@@ -17,22 +17,14 @@ from typing import Any
 from equipoise.component import Component
 from equipoise.errors import RunError
 from equipoise.ledger.ledger import Ledger
-from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.system.effects import Effects, effects_of
-from equipoise.system.user_parts import file_hash, fingerprint, is_users, only_reading
+from equipoise.system.effects import Effects
+from equipoise.system.user_parts import file_hash, fingerprint, is_users
 from equipoise.system.user_secret import recorded_secret, user_secret
 
 SIGNATURE = "begun_by"  # under which the ledger keeps the signature
 PARTS = "users_parts"  # and under which what reading needs to know of a user's parts
 FILES = "users_files"  # path of a user's part -> a hash of its file
-
-
-def recipe_effects(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overrides) -> Effects:
-    """The effects of a recipe; imports nothing of a user's. Raises as `recipe_loader.load`."""
-    with only_reading(files=True):
-        config = recipe_loader.load(recipe, overrides)
-    return effects_of(config, Path.cwd())
 
 
 # -- consent

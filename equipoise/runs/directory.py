@@ -38,7 +38,7 @@ from equipoise.system.effects import Effects, effects_of, with_whole_paths
 from equipoise.system.files import sync_tree
 from equipoise.system.folder import DRAFT, Folder, make_folder
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
-from equipoise.system.user_parts import only_reading
+from equipoise.system.user_parts import may_name_code, only_reading
 from equipoise.system.yaml_text import check_plain, parse_yaml
 
 LEDGER = "ledger.sqlite"
@@ -95,8 +95,10 @@ class RunDirectory:
 
         `home`: the folder of relative paths, None: where the run was started.
         """
-        with only_reading():
-            config = recipe_loader.build(self.settings, str(self.folder / "config.yaml"))
+        config: RunConfig | None = vars(self).get("config")
+        if config is None or may_name_code(self.settings):
+            with only_reading():
+                config = recipe_loader.build(self.settings, str(self.folder / "config.yaml"))
         return effects_of(config, home or self._parts_home(), self.folder)
 
     def _parts_home(self) -> Path:
@@ -192,6 +194,7 @@ class RunDirectory:
             place = there or draft / LEDGER
             make_folder(place.parent)
             text = config.yaml()
+            settings = parse_yaml(text, "config.yaml")
             (draft / "config.yaml").write_text(text, encoding="utf-8")
             Ledger.create(
                 place,
@@ -200,7 +203,7 @@ class RunDirectory:
                 command=command,
                 version=__version__,
                 **{
-                    SETTINGS: json.dumps(parse_yaml(text, "config.yaml")),
+                    SETTINGS: json.dumps(settings),
                     FOLDER: str(folder.resolve()) if there else "",
                     **(meta or {}),
                 },
@@ -210,8 +213,20 @@ class RunDirectory:
             sync_tree(draft)
             parent.rename(draft.name, folder.name)
         try:
-            with cls.open(folder, trust=True) as run:
-                run.notes = tuple(notes)
+            with (
+                damaged_records(folder),
+                Ledger.open(folder / LEDGER) as ledger,
+                cls.hold_lock(folder) as check_lock,
+            ):
+                run = cls(folder, settings, ledger, tuple(notes))
+                vars(run)["config"] = config  # which `settings` give again
+                run._plays = run._writable = True
+                run._check_lock = check_lock
+                effects = run.effects()
+                consent.check_consent(ledger, effects, trust=True)
+                consent.edited_parts(ledger, effects, run._parts_home())
+                consent.record_parts(ledger, config)
+                run._restore_metrics()
                 yield run
         except UserError:
             with Ledger.open(folder / LEDGER) as ledger:

@@ -9,9 +9,9 @@ that player: `-s policy.model=…`. A component given as a bare word is that kin
 nearest.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,7 +19,9 @@ from equipoise.component import Component, Settings, import_path, nearest
 from equipoise.errors import ConfigError, shorten
 from equipoise.runs import suggestions
 from equipoise.runs.config import RunConfig
+from equipoise.system.effects import effects_of
 from equipoise.system.packaged_recipes import recipe_descriptions, recipe_folder
+from equipoise.system.user_parts import may_name_code, only_reading
 from equipoise.system.yaml_text import check_plain, parse_yaml, read_yaml
 
 C = TypeVar("C", bound=Component)
@@ -35,8 +37,39 @@ def load(recipe: Recipe, overrides: Overrides = ()) -> RunConfig:
     Overrides are `key.path=value` texts, or a mapping of (dotted) keys to values. Raises
     ConfigError naming the file (or the override), the key, and the nearest valid one.
     """
+    return build(*resolve(recipe, overrides))
+
+
+class ResolvedRecipe(NamedTuple):
+    """The plain settings of a recipe, its name in messages, and which override set which key."""
+
+    values: dict[str, Any]
+    source: str
+    origins: dict[str, str]
+
+
+def resolve(recipe: Recipe, overrides: Overrides = ()) -> ResolvedRecipe:
+    """Read a recipe with what it extends, and put the overrides in. Raises ConfigError."""
     values = read(recipe)
-    return build(values, title(recipe), override(values, overrides))
+    source = title(recipe)
+    return ResolvedRecipe(values, source, override(values, overrides))
+
+
+def load_announced(
+    recipe: Recipe, overrides: Overrides, announce: Callable[[Sequence[str]], None]
+) -> RunConfig:
+    """As `load`; `announce` gets what the recipe runs of a user's, and where it sends texts, before
+    any of it is imported.
+    """
+    resolved = resolve(recipe, overrides)
+    if may_name_code(resolved.values):
+        with only_reading(files=True):
+            config = build(*resolved)
+        announce(effects_of(config, Path.cwd()).notes(quiet=True))
+        return build(*resolved)
+    config = build(*resolved)
+    announce(effects_of(config, Path.cwd()).notes(quiet=True))
+    return config
 
 
 def title(recipe: Recipe) -> str:

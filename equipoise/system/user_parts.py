@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,8 +26,10 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from equipoise.errors import RunError
+from equipoise.system.plugins import installed_kinds
 
 OWN_PACKAGE = "equipoise."
+IMPORT_PATH = re.compile(r"[^\s:]+:\w+|.*\.py(:.*)?", re.DOTALL)
 CODE = "__equipoise_hash__"  # in a module from a file: that of the file as it was executed
 
 
@@ -70,6 +73,17 @@ def is_only_read() -> bool:
 def is_users(path: str) -> bool:
     """True if an import path leads out of this package."""
     return is_in_file(path) or not path.startswith(OWN_PACKAGE)
+
+
+def may_name_code(values: Any) -> bool:
+    """False where plain settings surely name no part of a user's: no import path, no plug-in."""
+    if isinstance(values, str):
+        is_own = values.startswith(OWN_PACKAGE)
+        is_installed = any(values in kinds for kinds in installed_kinds().values())
+        return is_installed or (IMPORT_PATH.fullmatch(values) is not None and not is_own)
+    if isinstance(values, Mapping):
+        return any(may_name_code(key) or may_name_code(inner) for key, inner in values.items())
+    return isinstance(values, list | tuple) and any(map(may_name_code, values))
 
 
 def is_in_file(path: str) -> bool:

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.base import JudgeContext
 from equipoise.ledger.item_scores import Item, Items
 from equipoise.models.resources import Resources
-from equipoise.players.base import Player
+from equipoise.players.base import Player, players_in
 from equipoise.players.endpoint_settings import EndpointSettings
 from equipoise.runs.config import RunConfig
 from equipoise.types import PlayerId, Prompt
@@ -147,19 +145,6 @@ def faults_of_sets(config: RunConfig, sets: Sets, items: ItemsBySet) -> Iterator
         for place, player in players_in(benchmark.judge, "judge"):
             for fault in player.faults():
                 yield f"{name}.{place}: {fault}"
-
-
-def players_in(part: Any, place: str) -> Iterator[tuple[str, Player]]:
-    """(place, player) of every player in a part's settings, at whatever depth."""
-    if isinstance(part, Player):
-        yield place, part
-    if isinstance(part, BaseModel):
-        part = {name: getattr(part, name) for name in type(part).model_fields}
-    if isinstance(part, list | tuple):
-        part = {str(number): inner for number, inner in enumerate(part)}
-    if isinstance(part, Mapping):
-        for name, inner in part.items():
-            yield from players_in(inner, f"{place}.{name}".lstrip("."))
 
 
 def nobody_plays(player: Any) -> Any:
