@@ -184,48 +184,16 @@ class RunDirectory:
         if folder.is_dir():
             with cls.hold_lock(folder):
                 delete(folder)
-        # The directory appears complete or not at all, so that a kill during creation leaves
-        # nothing to repair, only a draft that the next creation removes.
-        folder_mode, ledger_mode = (0o777, 0o666) if config.readable_by_others else (0o700, 0o600)
-        with (
-            Folder.open(folder.absolute().parent, make=True) as parent,
-            parent.draft_of(folder.name, folder_mode) as draft,
-        ):
-            place = there or draft / LEDGER
-            make_folder(place.parent)
-            text = config.yaml()
-            settings = parse_yaml(text, "config.yaml")
-            (draft / "config.yaml").write_text(text, encoding="utf-8")
-            Ledger.create(
-                place,
-                mode=ledger_mode,
-                directory=str(Path.cwd()),
-                command=command,
-                version=__version__,
-                **{
-                    SETTINGS: json.dumps(settings),
-                    FOLDER: str(folder.resolve()) if there else "",
-                    **(meta or {}),
-                },
-            ).close()
-            if there is not None:
-                (draft / LEDGER).symlink_to(there)
-            sync_tree(draft)
-            parent.rename(draft.name, folder.name)
+        write_new_folder(config, folder, there, command, meta or {})
         try:
-            with (
-                damaged_records(folder),
-                Ledger.open(folder / LEDGER) as ledger,
-                cls.hold_lock(folder) as check_lock,
-            ):
-                run = cls(folder, settings, ledger, tuple(notes))
-                vars(run)["config"] = config  # which `settings` give again
+            with cls._open(folder, reading=False) as run, cls.hold_lock(folder) as run._check_lock:
+                vars(run)["config"] = config  # what config.yaml gives again
+                run.notes = tuple(notes)
                 run._plays = run._writable = True
-                run._check_lock = check_lock
                 effects = run.effects()
-                consent.check_consent(ledger, effects, trust=True)
-                consent.edited_parts(ledger, effects, run._parts_home())
-                consent.record_parts(ledger, config)
+                consent.check_consent(run.ledger, effects, trust=True)
+                consent.edited_parts(run.ledger, effects, run._parts_home())
+                consent.record_parts(run.ledger, config)
                 run._restore_metrics()
                 yield run
         except UserError:
@@ -451,6 +419,42 @@ class RunDirectory:
         is_there = self.files.size(name) == len(text.encode()) and self.files.has(name)
         if not is_there or self.files.read(name, len(text.encode())) != text.encode():
             self.files.write(name, text)
+
+
+def write_new_folder(
+    config: RunConfig, folder: Path, there: Path | None, command: str, meta: Mapping[str, str]
+) -> None:
+    """Write a new run's folder, with its ledger at `there` where that is given.
+
+    The folder appears complete or not at all, so that a kill leaves nothing to repair, only a draft
+    that the next creation removes.
+    """
+    folder_mode, ledger_mode = (0o777, 0o666) if config.readable_by_others else (0o700, 0o600)
+    with (
+        Folder.open(folder.absolute().parent, make=True) as parent,
+        parent.draft_of(folder.name, folder_mode) as draft,
+    ):
+        place = there or draft / LEDGER
+        make_folder(place.parent)
+        text = config.yaml()
+        (draft / "config.yaml").write_text(text, encoding="utf-8")
+        notes = {
+            SETTINGS: json.dumps(parse_yaml(text, "config.yaml")),
+            FOLDER: str(folder.resolve()) if there else "",
+        }
+        Ledger.create(
+            place,
+            mode=ledger_mode,
+            directory=str(Path.cwd()),
+            command=command,
+            version=__version__,
+            **notes,
+            **meta,
+        ).close()
+        if there is not None:
+            (draft / LEDGER).symlink_to(there)
+        sync_tree(draft)
+        parent.rename(draft.name, folder.name)
 
 
 def _is_made(path: Path) -> bool:
