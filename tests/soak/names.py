@@ -80,11 +80,11 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
 
     if shutil.which("strace") is None:
         return Outcome([{"name": "skipped: there is no strace here"}])
-    until = time.monotonic() + 60 * (minutes or 1e6)
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary).resolve()
         os.environ["XDG_STATE_HOME"] = str(home / "state")
         reached = trace(home)
+        until = time.monotonic() + 60 * (minutes or 1e6)
         _forked.load()
         kinds = {**KINDS, **CONTENTS}
         if not can_make_devices(home):
@@ -123,7 +123,18 @@ def trace(home: Path) -> dict[str, list[str]]:
         shutil.rmtree(there, ignore_errors=True)
         shutil.copytree(home / "donor", there / "run")
         log = home / "trace.txt"
-        strace = ["strace", "-f", "-y", "-s", "4096", "-e", "trace=%file", "-o", str(log)]
+        strace = [
+            "strace",
+            "-f",
+            "--seccomp-bpf",
+            "-y",
+            "-s",
+            "4096",
+            "-e",
+            "trace=%file",
+            "-o",
+            str(log),
+        ]
         subprocess.run(
             [*strace, *equipoise, *arguments], cwd=there, capture_output=True, check=False
         )
