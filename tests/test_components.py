@@ -42,6 +42,7 @@ SETTING = {
     "Solver": "solver",
     "Ratings": "league_ratings",
     "Evaluation": "evaluate",
+    "Measure": "measures",
     "Executor": "executor",
 }
 """Base class -> where a recipe names one of its kinds."""
@@ -131,7 +132,7 @@ def test_a_class_that_lacks_a_method_is_refused_by_its_family(family):
 @pytest.mark.parametrize("family", SETTING)
 def test_a_class_that_lacks_a_method_fails_in_the_plan(family, command):
     path = f"{__name__}:Unfinished{family}"
-    value = f"[{{kind: '{path}'}}]" if family == "Shaping" else f"{{kind: '{path}'}}"
+    value = f"[{{kind: '{path}'}}]" if family in ("Shaping", "Measure") else f"{{kind: '{path}'}}"
     done = command("plan", *FINITE, "-s", f"{SETTING[family]}={value}")
     assert done.code == 2
     assert SETTING[family] in done.err and path in done.err
