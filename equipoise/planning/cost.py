@@ -120,7 +120,7 @@ def costs(
             else:
                 tried[key] = _foresee(*parts, prompts, work, hardware, config.executor)
         room = row_length(player.model, player.max_length) - tried[key].mean_prompt_tokens
-        if room < player.max_new_tokens:
+        if room < player.most_tokens:
             cut[name] = (
                 f"players.{name}: max_new_tokens is {player.max_new_tokens}, but "
                 f"max_length leaves {room:.0f} tokens behind a prompt of mean length"
@@ -148,7 +148,7 @@ def _estimate(
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
     player = limit_new_tokens(player, prompt, size)
-    tokens = prompt + player.max_new_tokens
+    tokens = prompt + player.most_tokens
     shape = work_shape(player, trainer, prompt, work)
     trial = try_model(player.model, player.lora, size, shape, player.device)
     sampling = sampling_bytes(player, size, tokens, device.type)
@@ -199,7 +199,7 @@ def _foresee(
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
     player = limit_new_tokens(player, prompt, size)
-    tokens = prompt + player.max_new_tokens
+    tokens = prompt + player.most_tokens
     engines = engine_count(player)
     player = player.model_copy(update={"batch_size": rows_at_once(player, size, tokens, hardware)})
     shape = work_shape(player, trainer, prompt, work)
@@ -293,7 +293,7 @@ def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> Wo
 
     rows = min(player.batch_size, max(1, work.answers // max(1, work.stages)))
     copies = max(1, work.answers // max(1, work.matches))
-    new = player.max_new_tokens
+    new = player.most_tokens
     answers = 2 if trainer.needs == "pairs" else 1
     batch = getattr(trainer, "batch_size", 1)
     return WorkShape(
@@ -448,19 +448,19 @@ def _seconds(
     if trial is None:
         names = ("sampling", "scoring", "training", "judging")
         return {f"{name}_seconds": None for name in names}
-    tokens = prompt + player.max_new_tokens
+    tokens = prompt + player.most_tokens
     batches = work.answers / shape.rows
     reading = batches * shape.prompts * prompt * trial.read
     passes, updates = _passes(trainer)
     learned = work.examples * tokens
     if trainer.needs == "pairs":
-        learned = work.examples * (prompt / 2 + player.max_new_tokens)
+        learned = work.examples * (prompt / 2 + player.most_tokens)
     recomputed = 1.0
     if getattr(trainer, "gradient_checkpointing", False) is True:
         recomputed = 4 / 3 if player.lora is None else 3 / 2
     training = learned * (updates * recomputed * trial.train + passes * trial.score)
     return {
-        "sampling_seconds": reading + batches * player.max_new_tokens * trial.step,
+        "sampling_seconds": reading + batches * player.most_tokens * trial.step,
         "scoring_seconds": work.scored * tokens * trial.score,
         "training_seconds": training + work.steps * trial.update,
         "judging_seconds": _judging(judge, player, tokens, work, trial),
@@ -488,7 +488,7 @@ def _judging(judge: Judge, player: Local, tokens: float, work: Work, trial: Tria
     if isinstance(model, Local):
         batches = math.ceil(work.questions / model.batch_size)
         reading = work.questions * tokens * trial.read
-        return reading + batches * model.max_new_tokens * trial.step
+        return reading + batches * model.most_tokens * trial.step
     if isinstance(model, str):  # which is asked no questions, and reads every answer
         return work.answers * tokens * trial.score
     return 0.0

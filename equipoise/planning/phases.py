@@ -103,7 +103,7 @@ class _Estimate:
         """Of the engines that sample for players: weights, adapters, keys and values."""
         for name, player in self._players.items():
             if engines := engine_count(player):
-                size, tokens = self._size(player), self._prompt + player.max_new_tokens
+                size, tokens = self._size(player), self._prompt + player.most_tokens
                 rows = rows_at_once(player, size, tokens, hardware)
                 busy = player.model_copy(update={"batch_size": rows})
                 taken = sampling_bytes(busy, size, tokens, "cuda") + 4.0 * size.trainable
@@ -159,7 +159,7 @@ class _Estimate:
         for name, player in self._players.items():
             device = self._on(player)
             size = self._size(player)
-            tokens = self._prompt + player.max_new_tokens
+            tokens = self._prompt + player.most_tokens
             kind = self._kind(device)
             bare = replace(size, parameters=0, linear=0)
             batch = sampling_bytes(player, bare, tokens, kind)
@@ -182,7 +182,7 @@ class _Estimate:
         model = getattr(judge, "model", None)
         if isinstance(model, Local) and model not in self._players.values():
             device = self._on(model)
-            tokens = self._prompt + model.max_new_tokens
+            tokens = self._prompt + model.most_tokens
             size = self._size(model)
             return {device: sampling_bytes(model, size, tokens, self._kind(device))}
         if isinstance(judge, LoadedSettings):

@@ -584,5 +584,5 @@ def _generations(name: str) -> list[PlayerId]:
 def _new_tokens(player: Player) -> int:
     """The longest answer of a language model in tokens; 0 for other players."""
     if isinstance(player, Local):
-        return min(player.max_new_tokens, row_length(player.model, player.max_length))
+        return min(player.most_tokens, row_length(player.model, player.max_length))
     return player.max_new_tokens if isinstance(player, Endpoint) else 0
