@@ -143,6 +143,7 @@ def test_all_faults_are_said_at_once(rows):
 ALWAYS_READ = """
     name seed generations players prompts game judge judges max_unjudged utility learners
     by_generation evaluate measures commit_every ledger executor unit_rows report_to
+    readable_by_others
 """
 
 
