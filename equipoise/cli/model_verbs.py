@@ -40,6 +40,8 @@ def sft(
     from equipoise.api.fine_tune import fine_tune
     from equipoise.blocks.terminal import Display, terminal
     from equipoise.learners.sft_learner import SFT
+    from equipoise.prompts.prompt_files import Files
+    from equipoise.prompts.shown_row import first_row_notes
     from equipoise.runs import recipe_loader
 
     given = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
@@ -55,6 +57,8 @@ def sft(
             overwrite=overwrite,
             monitor=display,
         )
+    for note in first_row_notes(Files.model_validate({"path": data}), "sft"):
+        say(f"note: learned as {note}", err=True)
     for reason, places in tuned.left_out.items():
         say(f"left out: {len(places):,} rows: {reason} (the first: {places[0]})", err=True)
     if cut := tuned.metrics["cut_rows"]:

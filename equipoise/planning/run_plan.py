@@ -29,6 +29,7 @@ from equipoise.planning.phases import PhaseMemory, phases
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
+from equipoise.prompts.shown_row import first_row_notes
 from equipoise.prompts.split import PromptSplit
 from equipoise.runs.by_generation import value_at
 from equipoise.runs.config import MOST_GENERATIONS, RunConfig
@@ -326,7 +327,7 @@ def _used(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
 def notes_of_start(checked: CheckedRun) -> tuple[str, ...]:
     """What a plan notes and a run says before it begins: devices, and learners that hardly move."""
     config = checked.config
-    devices = device_notes(config)
+    devices = (*first_row_notes(config.prompts), *device_notes(config))
     if all(config.learner_of(name).needs == "game" for name in config.learning):
         return devices
     training = _train(config, checked.split)

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from equipoise.errors import DataError
@@ -109,6 +110,16 @@ def show_rows(
             continue
         reason = row.left_out(purpose or row.purpose)
         yield ShownRow(number, where, row, reason)
+
+
+def first_row_notes(source: Any, purpose: Purpose | None = None) -> tuple[str, ...]:
+    """The first row of a source as a model will see it, on one line; () where it has no rows."""
+    if not isinstance(source, RowPrompts):
+        return ()
+    for shown in show_rows(source, islice(source.raw_rows(), 1), purpose):
+        lines = [" ".join(line.split()) for line in shown.lines(purpose, widest=60)]
+        return (" | ".join(lines),)
+    return ()
 
 
 def message_record(message: Message) -> dict[str, Any]:
