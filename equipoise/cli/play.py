@@ -12,15 +12,13 @@ import typer
 
 from equipoise.answer import public_move
 from equipoise.system.command_options import (
-    Host,
+    Access,
     Json,
-    NoToken,
-    Port,
     RunFolder,
-    TokenEnv,
     Trust,
     announce_page,
     say,
+    serves,
     show,
 )
 
@@ -63,6 +61,7 @@ Name = Annotated[str, typer.Option(help="yours, as it shall stand in the records
 Page = Annotated[bool, typer.Option("--page", help="serve a page to play on instead")]
 
 
+@serves(port=8011)
 def play(
     folder: RunFolder,
     game: GameOption = "",
@@ -72,10 +71,7 @@ def play(
     judge: JudgeOption = "",
     name: Name = "guest",
     page: Page = False,
-    host: Host = "127.0.0.1",
-    port: Port = 8011,
-    token_env: TokenEnv = "",
-    no_token: NoToken = False,
+    access: Access = Access(),  # noqa: B008
     trust: Trust = False,
     json: Json = False,
 ) -> None:
@@ -100,10 +96,10 @@ def play(
         play_page.play(
             folder,
             **options,
-            host=host,
-            port=port,
-            token=choose_token(token_env, no_token, host),
-            announce=lambda address: announce_page(address, token_env, json),
+            host=access.host,
+            port=access.port,
+            token=choose_token(access.token_env, access.no_token, access.host),
+            announce=lambda address: announce_page(address, access.token_env, json),
         )
         return
     with play_page.play_server(folder, **options) as play_server:
@@ -182,6 +178,7 @@ def _print_result(played: PlayedMatch, json: bool) -> None:
         say(f"not judged: {reason}")
 
 
+@serves(port=8010)
 def vote(
     folder: RunFolder,
     part: Annotated[
@@ -197,10 +194,7 @@ def vote(
             min=0, max=1, help="share of questions that somebody else has decided already"
         ),
     ] = 0.1,
-    host: Host = "127.0.0.1",
-    port: Port = 8010,
-    token_env: TokenEnv = "",
-    no_token: NoToken = False,
+    access: Access = Access(),  # noqa: B008
     trust: Trust = False,
     json: Json = False,
 ) -> None:
@@ -216,9 +210,9 @@ def vote(
         folder,
         part=part or "",
         overlap=overlap,
-        host=host,
-        port=port,
-        token=choose_token(token_env, no_token, host),
+        host=access.host,
+        port=access.port,
+        token=choose_token(access.token_env, access.no_token, access.host),
         trust=trust,
-        announce=lambda address: announce_page(address, token_env, json),
+        announce=lambda address: announce_page(address, access.token_env, json),
     )

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from equipoise.serve.settings import ServeSettings, with_extensions
 from equipoise.system.command_options import (
-    Host,
+    Access,
     Json,
-    NoToken,
-    Port,
     Served,
-    TokenEnv,
     Trust,
     say,
+    serves,
     settings_option,
     show,
 )
@@ -24,13 +22,11 @@ if TYPE_CHECKING:
 SETTINGS = with_extensions(ServeSettings)
 
 
+@serves(port=8000)
 def serve(
     target: Served,
     set: Annotated[list[str], settings_option(SETTINGS)] = [],  # noqa: B006
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    token_env: TokenEnv = "",
-    no_token: NoToken = False,
+    access: Access = Access(),  # noqa: B008
     trust: Trust = False,
     json: Json = False,
 ) -> None:
@@ -45,15 +41,15 @@ def serve(
     from equipoise.serve.settings import catalogue_of, game_of
 
     settings = recipe_loader.settings(SETTINGS, set)
-    token = server.choose_token(token_env, no_token, host)
+    token = server.choose_token(access.token_env, access.no_token, access.host)
     trusted = ask_for_trust(target, trust)
     extended = extensions(settings, game_of(target, trusted))
     catalogue = catalogue_of(target, settings.player, extended, trusted)
-    listening = server.listen(host, port)
+    listening = server.listen(access.host, access.port)
     catalogue.warm()
     for note in catalogue.notes:
         say(f"note: {note}", err=True)
-    _announce(catalogue, server.url(host, listening), token, token_env, json)
+    _announce(catalogue, server.url(access.host, listening), token, access.token_env, json)
     server.serve(catalogue, settings, token, listening, settings.grace)
 
 

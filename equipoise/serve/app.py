@@ -3,7 +3,9 @@
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -97,19 +99,36 @@ def _model(name: str, catalogue: Catalogue) -> dict[str, object]:
     return {"id": name, "object": "model", "created": catalogue.created, "owned_by": "equipoise"}
 
 
+@dataclass(frozen=True)
+class PageHead:
+    """The words of a page's head: its `title`, and the form that asks for a name.
+
+    `subtitle` is the id of the line below the title, `field` the name's in the form.
+    """
+
+    title: str
+    subtitle: str
+    asked: str
+    field: str
+    begin: str
+
+
 def page_app(
-    name: str, calls: Mapping[str, Call], limits: Limits, token: str | None, policy: str = POLICY
+    name: str, head: PageHead, calls: Mapping[str, Call], limits: Limits, token: str | None
 ) -> Starlette:
     """The page `name`: one HTML file, its script and style, and /api/CALL for each of `calls`.
 
     A JSON object is posted to a call. The page asks no other address, and its files hold no data:
-    that comes from calls, which need the `token` (as in `create`). `policy`: its content security
-    policy.
+    that comes from calls, which need the `token` (as in `create`).
     """
+    opening = Template(_joined(PAGES / "head.html")).substitute(vars(head))
+    page = opening + _joined(PAGES / f"{name}.html")
     files = {
-        "/": _file_endpoint("text/html", PAGES / f"{name}.html", policy=policy),
-        "/page.css": _file_endpoint("text/css", COLOURS, PAGES / "pages.css"),
-        "/page.js": _file_endpoint("text/javascript", PAGES / "client.js", PAGES / f"{name}.js"),
+        "/": _file_endpoint("text/html", page),
+        "/page.css": _file_endpoint("text/css", _joined(COLOURS, PAGES / "pages.css")),
+        "/page.js": _file_endpoint(
+            "text/javascript", _joined(PAGES / "client.js", PAGES / f"{name}.js")
+        ),
     }
     gate = Gate(limits.concurrency, limits.queue)
     app = Starlette(
@@ -145,9 +164,12 @@ class JsonCall(Endpoint):
         await reply.json(content, headers={"cache-control": "no-store"})
 
 
-def _file_endpoint(media_type: str, *paths: Path, policy: str = POLICY) -> Any:
-    content = "\n".join(path.read_text(encoding="utf-8") for path in paths)
-    headers = {**HEADERS, "content-security-policy": policy}
+def _joined(*paths: Path) -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def _file_endpoint(media_type: str, content: str) -> Any:
+    headers = {**HEADERS, "content-security-policy": POLICY}
 
     async def send(request: Request) -> Response:
         return Response(content, media_type=media_type, headers=headers)

@@ -16,11 +16,18 @@ from equipoise.judges.base import Judge
 from equipoise.ledger.journal import PlayedMatch
 from equipoise.people.play_server import LONGEST_MOVE, HumanMatch, PlayServer, open_play_server
 from equipoise.runs import recipe_loader
-from equipoise.serve.app import page_app
+from equipoise.serve.app import PageHead, page_app
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.protocol import Body, validate_body
 from equipoise.serve.server import PAGE_LIMITS, serve_page
 
+HEAD = PageHead(
+    title="Play",
+    subtitle="place",
+    asked="Your name, as it shall stand in the records",
+    field="player",
+    begin="Sit down",
+)
 MOST_SITTINGS = 200  # matches that are kept in memory; others are played again to go on
 MOST_MOVES = 1000
 
@@ -73,7 +80,7 @@ def play_app(play_server: PlayServer, limits: Limits, token: str | None) -> Star
         async with one_at_a_time:
             return await asyncio.to_thread(make_move, request)
 
-    return page_app("play", {"begin": begin, "move": move}, limits, token)
+    return page_app("play", HEAD, {"begin": begin, "move": move}, limits, token)
 
 
 def _continues(sitting: HumanMatch, request: SitRequest) -> bool:

@@ -11,10 +11,18 @@ from starlette.applications import Starlette
 from equipoise.errors import clean
 from equipoise.ledger.journal import AnswerRef, Choice
 from equipoise.people.ballot import Ballot, open_ballot
-from equipoise.serve.app import page_app
+from equipoise.serve.app import PageHead, page_app
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.protocol import Body, validate_body
 from equipoise.serve.server import PAGE_LIMITS, serve_page
+
+HEAD = PageHead(
+    title="Which answer is better?",
+    subtitle="counts",
+    asked="Your name, as it shall stand beside your votes",
+    field="voter",
+    begin="Begin",
+)
 
 
 class AnswerPlace(Body):
@@ -88,7 +96,7 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
             )
         return {"choice": kept.choice, "votes": ballot.count(kept.voter)}
 
-    return page_app("vote", {"question": question, "vote": vote}, limits, token)
+    return page_app("vote", HEAD, {"question": question, "vote": vote}, limits, token)
 
 
 def _place(ref: AnswerRef) -> dict[str, str]:

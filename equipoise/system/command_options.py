@@ -1,8 +1,12 @@
 """Options that verbs of the command share, those of environments among them."""
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -78,6 +82,49 @@ TokenEnv = Annotated[
     ),
 ]
 NoToken = Annotated[bool, typer.Option("--no-token", help="ask for no token; on this machine only")]
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where a verb that serves is to be found, and who may ask."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 0
+    token_env: TokenEnv = ""
+    no_token: NoToken = False
+
+
+def serves(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb the options of `Access` in place of its argument `access`."""
+
+    def with_options(verb: Callable[..., None]) -> Callable[..., None]:
+        names = [field.name for field in fields(Access)]
+        hints = get_type_hints(Access, include_extras=True)
+        parameters: list[Parameter] = []
+        for parameter in signature(verb, eval_str=True).parameters.values():
+            if parameter.name != "access":
+                parameters.append(parameter)
+                continue
+            for field in fields(Access):
+                default = port if field.name == "port" else field.default
+                kind = Parameter.POSITIONAL_OR_KEYWORD
+                parameters.append(
+                    Parameter(field.name, kind, default=default, annotation=hints[field.name])
+                )
+
+        @wraps(verb)
+        def call(**options: Any) -> None:
+            access = Access(**{name: options.pop(name) for name in names})
+            verb(access=access, **options)
+
+        call.__signature__ = Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        del call.__wrapped__
+        return call
+
+    return with_options
+
+
 Json = Annotated[bool, typer.Option("--json", help="print facts as JSON, and nothing else")]
 
 
