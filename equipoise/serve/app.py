@@ -108,7 +108,7 @@ class PageHead:
 
     title: str
     subtitle: str
-    asked: str
+    name_label: str
     field: str
     begin: str
 

@@ -82,8 +82,8 @@ class StopTexts:
     def split(self, text: str) -> tuple[str, str | None]:
         """(the text that is certain, what comes after the first of the texts; None: none came)."""
         whole = self._held + text
-        certain, found = self.add(text)
-        if not found:
+        certain, is_stopped = self.add(text)
+        if not is_stopped:
             return certain, None
         stop = next(stop for stop in self._texts if whole.startswith(stop, len(certain)))
         return certain, whole[len(certain) + len(stop) :]

@@ -24,7 +24,7 @@ from equipoise.serve.server import PAGE_LIMITS, serve_page
 HEAD = PageHead(
     title="Play",
     subtitle="place",
-    asked="Your name, as it shall stand in the records",
+    name_label="Your name, as it shall stand in the records",
     field="player",
     begin="Sit down",
 )

@@ -19,7 +19,7 @@ from equipoise.serve.server import PAGE_LIMITS, serve_page
 HEAD = PageHead(
     title="Which answer is better?",
     subtitle="counts",
-    asked="Your name, as it shall stand beside your votes",
+    name_label="Your name, as it shall stand beside your votes",
     field="voter",
     begin="Begin",
 )
