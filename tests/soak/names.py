@@ -40,10 +40,9 @@ VERBS: Mapping[str, Sequence[str]] = {
     "resume": ["resume", "run"],
     "resume, longer": ["resume", "run", "-s", "generations=2"],
 }
-CALL = re.compile(r"(?P<call>\w+)\(.*")
-PATHS = re.compile(r'"((?:[^"\\]|\\.)*)"')
-FOLDER = re.compile(r"<([^>]*)>")
-DRAFT = re.compile(r"\.draft\.\d+\.[0-9a-f]{16}")  # what nobody can foretell
+PATHS = re.compile(r'(?:(?:AT_FDCWD|\d+)<(?P<folder>[^>]*)>, )?"(?P<path>(?:[^"\\]|\\.)*)"')
+"""A path in a line of strace, after the folder that it is relative to."""
+DRAFT = re.compile(r"^\.equipoise\.|\.draft\.\d+\.[0-9a-f]{16}")  # what nobody can foretell
 
 
 def _hole(place: Path, outside: Any) -> None:
@@ -147,13 +146,11 @@ def trace(home: Path) -> dict[str, list[str]]:
 
 def _names(line: str, there: Path) -> list[str]:
     """The names below the run's folder in a line of strace."""
-    folders = [Path(folder) for folder in FOLDER.findall(line) if folder.startswith("/")]
     names = []
-    for path in PATHS.findall(line):
-        for folder in [there, *folders]:
-            whole = Path(os.path.normpath(folder / path))
-            if whole.is_relative_to(there / "run"):
-                names.append(whole.relative_to(there / "run").as_posix())
+    for match in PATHS.finditer(line):
+        whole = Path(os.path.normpath(Path(match["folder"] or there) / match["path"]))
+        if whole.is_relative_to(there / "run"):
+            names.append(whole.relative_to(there / "run").as_posix())
     return [name for name in names if name != "."]
 
 
