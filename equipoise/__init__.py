@@ -18,10 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from equipoise_neighbours.import_matches import import_matches
-
     from equipoise.api.functions import evaluate, open_run, plan, recipes, run
     from equipoise.api.handle import Run
+    from equipoise.api.played_elsewhere import import_matches
     from equipoise.api.read_rows import rows
     from equipoise.system.addresses import machine
 
@@ -40,6 +39,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Run": "equipoise.api.handle",
+    "import_matches": "equipoise.api.played_elsewhere",
     "rows": "equipoise.api.read_rows",
     "machine": "equipoise.system.addresses",
     **dict.fromkeys(("evaluate", "open_run", "plan", "recipes", "run"), "equipoise.api.functions"),
@@ -54,9 +54,6 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name == "trl":
         return import_module("equipoise.trl")
-    if name == "import_matches":
-        plugins = import_module("equipoise.system.plugins")
-        return plugins.neighbours("import_matches").import_matches
     raise AttributeError(f"module 'equipoise' has no attribute '{name}'")
 
 

@@ -122,12 +122,15 @@ FREE = frozenset(
 )
 
 
-def fixed_settings(values: Any) -> Any:
-    """Plain settings without those that are `FREE`: what determines the result."""
+def fixed_settings(values: Any, but: tuple[str, ...] = ()) -> Any:
+    """Plain settings without those that are `FREE` or in `but`: what determines the result."""
     if isinstance(values, Mapping):
-        return {key: fixed_settings(value) for key, value in values.items() if key not in FREE}
+        left_out = FREE.union(but)
+        return {
+            key: fixed_settings(value, but) for key, value in values.items() if key not in left_out
+        }
     if isinstance(values, list):
-        return [fixed_settings(value) for value in values]
+        return [fixed_settings(value, but) for value in values]
     return values
 
 

@@ -30,7 +30,6 @@ from equipoise.matches.base import Planned
 from equipoise.matches.match_play import play
 from equipoise.players.base import Player
 from equipoise.players.local import Local
-from equipoise.prompts.split import load_split
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
@@ -38,6 +37,7 @@ from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.monitor import Monitor, Silent
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import request_moves, unplayed_chunks
+from equipoise.runs.prompt_splits import deal
 from equipoise.system.folder import Folder, write_text
 from equipoise.system.plugins import plugin_table
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
@@ -140,7 +140,7 @@ def _train(
 ) -> Path:
     learner = config.players[config.learning[0]]
     local = learner if isinstance(learner, Local) else None
-    return fine_tune(
+    tuned = fine_tune(
         model,
         [(trace.messages, trace.text) for trace in traces],
         out,
@@ -149,9 +149,12 @@ def _train(
         max_length=local and local.max_length,
         template=local and local.template,
         template_options=local.chat_options if local else {},
+        too_long=config.too_long,
         overwrite=True,
         monitor=monitor,
-    ).model
+    )
+    show_notes(tuned.notes())
+    return tuned.model
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ class TeacherMatches:
         (learner,) = config.learning
         self._role = role_of[learner]
         self._judge = config.judge_of(learner)
-        parts = load_split(config.prompts, config.generations, config.seed).parts
+        parts = deal(config).parts
         by_id = {prompt.id: prompt for part in parts for prompt in part}
         self.prompts = list(by_id.values())[:count]
         self._sources = {prompt.id: prompt.source for prompt in self.prompts}

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from equipoise.data.truncation import TooLong
 from equipoise.errors import DataError, RunError
 from equipoise.learners.sft_learner import SFT, Example, train_sft
+from equipoise.models.loading import Dtype
 from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.row import sft_example
 from equipoise.runs.monitor import Monitor, Silent, within
@@ -27,6 +30,17 @@ class FineTuned:
     metrics: dict[str, float]
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
+    def notes(self) -> tuple[str, ...]:
+        """Rows that were left out or cut, in words; none where all was learned whole."""
+        made = (("left out", "dropped_rows"), ("cut to fit", "cut_rows"))
+        counted = [(how, int(self.metrics.get(name, 0))) for how, name in made]
+        return tuple(
+            f"{count:,} of {self.examples:,} rows are too long and were {how}; raise max_length, "
+            "or say what is to become of them (too_long: stop, drop, cut_prompt, cut_answer)"
+            for how, count in counted
+            if count
+        )
+
 
 def fine_tune(
     model: str,
@@ -38,6 +52,8 @@ def fine_tune(
     max_length: int | None = None,
     template: str | None = None,
     template_options: Mapping[str, Any] = MappingProxyType({}),
+    dtype: Dtype = "auto",
+    too_long: TooLong = "drop",
     overwrite: bool = False,
     monitor: Monitor | None = None,
 ) -> FineTuned:
@@ -45,7 +61,8 @@ def fine_tune(
 
     Args: model: hub id, folder or packaged name; data: examples, or a file of them in TRL's
     prompt-completion or messages format; max_length: tokens of chat and answer, None: the model's,
-    at most 2048; overwrite: replace what is in `out`.
+    at most 2048; dtype: of the weights that are written, auto: the model's own; too_long: what
+    becomes of rows that do not fit; overwrite: replace what is in `out`.
 
     Raises RunError where `out` is not empty or cannot be written, DataError for a row without an
     answer, and what `train_sft` raises.
@@ -63,11 +80,6 @@ def fine_tune(
     steps = settings.steps(len(examples))
     monitor.stage("learn", steps)
 
-    def log(line: dict[str, Any]) -> None:
-        shown = ("loss", "tokens_per_second")
-        monitor.advance(int(line.get("steps", 0)))
-        monitor.numbers(**{name: line[name] for name in shown if name in line})
-
     metrics: dict[str, float] = {}
 
     def write(draft: Path) -> None:
@@ -81,13 +93,22 @@ def fine_tune(
                 max_length=max_length,
                 template=template,
                 template_options=template_options,
-                log=log,
+                dtype=dtype,
+                too_long=too_long,
+                log=partial(_show, monitor),
             )
         )
 
     with within(monitor, steps, steps):
         write_folder(out, write)
     return FineTuned(out, len(examples), metrics, left_out)
+
+
+def _show(monitor: Monitor, line: dict[str, Any]) -> None:
+    """Show a line of metrics."""
+    shown = ("loss", "tokens_per_second")
+    monitor.advance(int(line.get("steps", 0)))
+    monitor.numbers(**{name: line[name] for name in shown if name in line})
 
 
 def read_examples(path: str) -> tuple[list[Example], dict[str, list[str]]]:

@@ -1,4 +1,6 @@
-"""Merge an adapter into its base: a whole model that needs neither PEFT nor this run."""
+"""Merge an adapter into its base, or write a whole generation anew in another precision: a model
+that needs neither PEFT nor this run.
+"""
 
 from pathlib import Path
 from typing import get_args
@@ -8,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from equipoise.blocks.terminal import show_notes
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.adapters import packaged_models
-from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer, torch_dtype
+from equipoise.models.loading import Dtype, load_model, load_tokenizer, written_dtype
 from equipoise.models.progress import quiet
 from equipoise.players.local import Local
 from equipoise.report.model_card import merged_note, model_card, write_card
@@ -40,18 +42,22 @@ def merge(
 ) -> None:
     """Merge the adapter in `generation` with its base into the folder `to`, whole or not at all.
 
+    A generation of whole weights is written as it is, but for the precision: learners keep theirs
+    in float32, whatever the base has.
+
     Args: base: where the base lies now, None: as the run names it; dtype: of the merged weights,
     which are computed in float32; auto: the base's own; trust: the base that somebody else's run
     names may be read.
 
     Raises RunError for a folder that is no generation, and where `to` is not empty; ModelError for
-    a generation that is no adapter and a base that cannot be loaded.
+    a generation that is no language model and a base that cannot be loaded.
     """
     folder, player = run_of(generation)
-    if not (generation / "adapter_config.json").is_file():
+    adapter = (generation / "adapter_config.json").is_file()
+    if not adapter and not (generation / "config.json").is_file():
         raise ModelError(
-            f"{generation}: holds no adapter (adapter_config.json), so there is nothing "
-            "to merge; whole models can be used as they are"
+            f"{generation}: holds neither an adapter (adapter_config.json) nor a model "
+            "(config.json), so there is nothing to write"
         )
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise RunError(f"{to}: exists and is not empty; choose another --to")
@@ -62,22 +68,22 @@ def merge(
         settings = run.config.players[player.name]
         assert isinstance(settings, Local), "it alone has adapters"
         model = base or _base(run, settings.model)
-        card = model_card(run, player, merged=True)
+        card = model_card(run, player, merged=adapter)
     if note := merged_note(settings.quantization):
         show_notes([f"{player}: {note[0].lower()}{note[1:]}"])
     with quiet():
-        merged = load_model(
-            model, generation, settings.lora, dtype="float32", device="cpu"
-        ).merge_and_unload()
+        merged = load_model(model, generation, settings.lora, dtype="float32", device="cpu")
+        if adapter:
+            merged = merged.merge_and_unload()
         tokenizer = load_tokenizer(
             str(generation) if (generation / "tokenizer.json").is_file() else model
         )
 
-    kind = load_config(model).dtype if dtype == "auto" else torch_dtype(model, dtype, "cpu")
+    kind = written_dtype(model, dtype)
 
     def write(draft: Path) -> None:
         with quiet():
-            merged.to(kind or merged.dtype).save_pretrained(draft)
+            merged.to(kind).save_pretrained(draft)
             tokenizer.save_pretrained(draft)
         write_card(card, draft)
 

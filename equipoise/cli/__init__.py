@@ -20,7 +20,7 @@ from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, first
 from equipoise.models.progress import ignore_known_warnings, no_foreign_bars
 from equipoise.system.command_options import machine_options, say
 from equipoise.system.packaged_recipes import recipe_descriptions
-from equipoise.system.plugins import neighbours, plugin_table
+from equipoise.system.plugins import plugin_table
 
 TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
@@ -114,9 +114,7 @@ class VerbGroup(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name in VERBS:
             home = f"equipoise.cli.{FILES.get(name, name).replace('-', '_')}"
-            foreign = name == "import-matches"
-            module = neighbours("import_verb") if foreign else import_module(home)
-            verb = vars(module)[name.replace("-", "_")]
+            verb = vars(import_module(home))[name.replace("-", "_")]
             command = command_of(name, verb, plays=name in PLAYING)
         return name, command, rest
 

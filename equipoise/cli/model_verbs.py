@@ -5,11 +5,16 @@ adapter and its base as one.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
+from equipoise.errors import ConfigError
 from equipoise.system.command_options import Json, Push, Trust, say, show
+
+if TYPE_CHECKING:
+    from equipoise.api.fine_tune import FineTuned
+    from equipoise.data.truncation import TooLong
 
 
 def sft(
@@ -27,6 +32,13 @@ def sft(
         int | None,
         typer.Option(min=2, help="tokens of a row", show_default="the model's, at most 2048"),
     ] = None,
+    dtype: Annotated[
+        str,
+        typer.Option(help="of the weights: auto (the model's own), float32, bfloat16 or float16"),
+    ] = "auto",
+    too_long: Annotated[
+        str, typer.Option(help="rows that do not fit: drop, stop, cut_prompt or cut_answer")
+    ] = "drop",
     seed: Annotated[int, typer.Option(help="seed of the data's order")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="replace what is in the folder")
@@ -35,10 +47,12 @@ def sft(
 ) -> None:
     """Fine-tune a model on answers.
 
-    Only the tokens of answers are trained on.
+    Only the tokens of answers are trained on. Weights are trained in 32 bits, and written in the
+    precision of the model that was given.
     """
     from equipoise.api.fine_tune import fine_tune
-    from equipoise.blocks.terminal import Display, terminal
+    from equipoise.api.merge_adapter import checked_dtype
+    from equipoise.blocks.terminal import Display, show_notes, terminal
     from equipoise.learners.sft_learner import SFT
     from equipoise.prompts.prompt_files import Files
     from equipoise.prompts.shown_row import first_row_notes
@@ -54,21 +68,37 @@ def sft(
             settings,
             seed=seed,
             max_length=max_length,
+            dtype=checked_dtype(dtype),
+            too_long=_checked_rule(too_long),
             overwrite=overwrite,
             monitor=display,
         )
     for note in first_row_notes(Files.model_validate({"path": data}), "sft"):
         say(f"note: learned as {note}", err=True)
+    show_notes(tuned.notes())
+    _print_tuned(tuned, json)
+
+
+def _print_tuned(tuned: FineTuned, json: bool) -> None:
+    """Print the rows that were left out, and the model's folder or what was measured."""
     for reason, places in tuned.left_out.items():
         say(f"left out: {len(places):,} rows: {reason} (the first: {places[0]})", err=True)
-    if cut := tuned.metrics["cut_rows"]:
-        say(f"{cut} of {tuned.examples} rows were cut to fit; raise --max-length", err=True)
     if json:
         counts = {reason: len(places) for reason, places in tuned.left_out.items()}
         facts = {"examples": tuned.examples, "left_out": counts}
-        show({"model": str(out), **tuned.metrics, **facts})
+        show({"model": str(tuned.model), **tuned.metrics, **facts})
     else:
-        say(out)
+        say(tuned.model)
+
+
+def _checked_rule(name: str) -> TooLong:
+    """The rule for rows that do not fit, by its name. Raises ConfigError for another text."""
+    from equipoise.data.truncation import TooLong
+
+    known = get_args(TooLong)
+    if name not in known:
+        raise ConfigError(f"--too-long {name}: must be one of {', '.join(known)}")
+    return cast("TooLong", name)
 
 
 def merge(

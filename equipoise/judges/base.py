@@ -295,11 +295,11 @@ class Judge(Component):
     def name(self) -> str:
         """The judge's name in the ledger: its kind, with a hash of changed settings.
 
-        Settings that a resumed run may change (budgets, addresses) are left out.
+        Settings that a resumed run may change (budgets, addresses) are left out, and so is the day
+        that chat templates are given, which is one for a whole run.
         """
-        changed = fixed_settings(
-            self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
-        )
+        settings = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+        changed = fixed_settings(settings, but=("date",))
         if not changed:
             return self.kind
         text = json.dumps(changed, sort_keys=True, default=str)

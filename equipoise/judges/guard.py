@@ -15,7 +15,7 @@ from equipoise.judges.pointwise import BatchPointwise, Verdict, safety_utilities
 from equipoise.judges.quoting import block, code_of, harmless, transcript
 from equipoise.judges.reward_model import LoadedSettings
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import Loading, load_encoding
+from equipoise.models.loading import Day, Loading, load_encoding, prints_date
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import SharedBase, shared_base
 from equipoise.system.effects import NOTHING, Model, ReadPath, TemplateText, Text
@@ -90,6 +90,7 @@ class Guard(LoadedSettings, BatchPointwise):
         default_factory=dict,
         description="passed to the chat template, such as enable_thinking: false for Qwen3",
     )
+    date: Day = None
 
     @field_validator("words")
     @classmethod
@@ -185,13 +186,18 @@ class Guard(LoadedSettings, BatchPointwise):
     def encoding(self, resources: Resources) -> Encoding:
         """The chat template and tokenizer of the guard. Raises ModelError."""
         options = repr(sorted(self.template_options.items()))
-        key = (resolve(self.model), self.max_length, self.template, options)
+        # The key of local players, who may share it; None: their `max_prompt`.
+        key = (resolve(self.model), self.max_length, None, self.template, options, self.date)
         return resources.get(
             ("encoding", *key),
             lambda: load_encoding(
-                self.model, self.max_length, self.template, self.template_options
+                self.model, self.max_length, self.template, self.template_options, date=self.date
             ),
         )
+
+    def prints_date(self) -> bool:
+        """True if its chat template prints the date. Raises ModelError for a model not there."""
+        return prints_date(self.model, self.template)
 
     def _base(self, resources: Resources) -> SharedBase:
         """The model, which local players that start from it share. Raises ModelError."""

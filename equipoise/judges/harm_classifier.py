@@ -15,7 +15,14 @@ from equipoise.judges.quoting import transcript
 from equipoise.judges.reward_model import ClassifierSettings
 from equipoise.judges.rules import Refusal
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import load_config, load_encoding, load_tokenizer, row_length
+from equipoise.models.loading import (
+    Day,
+    load_config,
+    load_encoding,
+    load_tokenizer,
+    prints_date,
+    row_length,
+)
 from equipoise.models.resources import Resources
 from equipoise.system.effects import Text
 from equipoise.types import Message, Prompt
@@ -54,6 +61,7 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
         description="write the messages by the model's chat template; false: as "
         "plain text, each under its role",
     )
+    date: Day = None
     truncate: bool = Field(
         False,
         description="cut a text that is too long at its end; false: such an answer is not judged",
@@ -93,6 +101,10 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
                 verdicts[n] = self._verdict(values, independent)
         return [verdicts[n] for n in range(len(answers))]
 
+    def prints_date(self) -> bool:
+        """True if the chat template that it uses prints the date. Raises ModelError."""
+        return self.chat_template and prints_date(self.model, None, self.trust_remote_code)
+
     def ids(self, prompt: Prompt, text: str) -> list[int]:
         """The tokens to classify. Raises DataError for none, too many, or a refused chat."""
         answer = Message("assistant", text)
@@ -103,11 +115,14 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
         }[self.reads]
         tokenizer, longest = self._spelling(self.judge_context.resources)
         if self.chat_template:
-            key = (resolve(self.model), self.max_length, self.trust_remote_code)
+            key = (resolve(self.model), self.max_length, self.trust_remote_code, self.date)
             encoding = self.judge_context.resources.get(
                 ("harm classifier's encoding", *key),
                 lambda: load_encoding(
-                    self.model, self.max_length, trust_remote_code=self.trust_remote_code
+                    self.model,
+                    self.max_length,
+                    trust_remote_code=self.trust_remote_code,
+                    date=self.date,
                 ),
             )
             ids = encoding.chat_ids(messages)

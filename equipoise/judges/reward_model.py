@@ -13,7 +13,14 @@ from equipoise.errors import ConfigError, DataError, ModelError
 from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import BatchPointwise, Verdict, tokenise
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import Dtype, load_classifier, load_config, load_encoding
+from equipoise.models.loading import (
+    Day,
+    Dtype,
+    load_classifier,
+    load_config,
+    load_encoding,
+    prints_date,
+)
 from equipoise.models.quantization import Quantization
 from equipoise.models.resources import Resources
 from equipoise.system.effects import MODEL_CODE, NOTHING, Attention, Model, ReadPath, Text
@@ -96,6 +103,7 @@ class RewardModel(ClassifierSettings, BatchPointwise):
     template_options: Annotated[dict[str, Any], NOTHING] = Field(
         default_factory=dict, description="passed to the chat template"
     )
+    date: Day = None
     ending: Text = Field(
         "",
         description="special tokens that are put behind the text, where the model "
@@ -200,7 +208,11 @@ class RewardModel(ClassifierSettings, BatchPointwise):
         """The model's tokenizer and chat template. Raises ModelError where it has none."""
         options = repr(sorted(self.template_options.items()))
         key = (resolve(self.model), self.max_length, self.template, options, self.trust_remote_code)
-        return resources.get(("classifier's encoding", *key), self._encoding)
+        return resources.get(("classifier's encoding", *key, self.date), self._encoding)
+
+    def prints_date(self) -> bool:
+        """True if its chat template prints the date. Raises ModelError for a model not there."""
+        return prints_date(self.model, self.template, self.trust_remote_code)
 
     def ids(self, encoding: Encoding, messages: Sequence[Message]) -> list[int]:
         """The tokens of a finished chat. Raises DataError if too long, or refused."""
@@ -231,6 +243,7 @@ class RewardModel(ClassifierSettings, BatchPointwise):
             self.template,
             self.template_options,
             self.trust_remote_code,
+            date=self.date,
         )
         if self.template is None and not encoding.tokenizer.chat_template:
             raise ModelError(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from equipoise.learners.answer_trainer import Objective, Row
     from equipoise.models.encoding import Encoding
-    from equipoise.models.loading import Loading
+    from equipoise.models.loading import Dtype, Loading
 
 # Small steps that are sorted by length together: little padding, and an order that is still nearly
 # random.
@@ -190,20 +190,20 @@ def fine_tune(
     objective: Objective,
     *,
     share: bool = False,
+    dtype: Dtype | None = None,
 ) -> dict[str, float]:
     """Train the player of a batch on rows, and write it and its tokenizer into `batch.output`.
 
-    share: answers may share a forward pass with their prompt. Returns the last line of metrics.
-    Goes on from a checkpoint in `batch.scratch` where this same training left one. With
-    `settings.launch` it trains in the processes that are started for it, each of which comes here
-    again with the same arguments.
-
-    Raises ConfigError for a player that is no model in this process, ModelError, and
-    EquipoiseError when the loss is no longer a number.
+    share: answers may share a forward pass with their prompt. dtype: of whole weights as they are
+    written, auto: the model's own; None: as they were trained, or by `rounding`. Returns the last
+    line of metrics. Goes on from a checkpoint in `batch.scratch` of this same training. The
+    processes of `settings.launch` come here again with the same arguments. Raises ConfigError for a
+    player that is no model here, ModelError, and EquipoiseError when the loss is no number.
     """
     if settings.launch is not None and not batch.launched:
         return learn_in_processes(settings, settings.launch, batch)
     from equipoise.learners.answer_trainer import AnswerTrainer, resumable
+    from equipoise.models.loading import written_dtype
     from equipoise.models.progress import quiet
 
     player = local_player(settings.kind, batch.learner.name, batch.player)
@@ -211,9 +211,8 @@ def fine_tune(
     encoding = player.encoding()
     with _model_of(settings, player, batch) as model:
         rows = make_rows(encoding)
-        processes = world_size()
-        order = settings.order([row.length for row in rows], batch.seed, processes)
-        steps = math.ceil(len(order) / settings.step_size(processes))
+        order = settings.order([row.length for row in rows], batch.seed, world_size())
+        steps = math.ceil(len(order) / settings.step_size(world_size()))
         with quiet():
             args = _trainer_arguments(settings, steps, batch.scratch, batch.seed, player.device)
             identity = _identity(settings, rows, objective, batch.seed)
@@ -235,11 +234,12 @@ def fine_tune(
         logprobs = trainer.logprobs(probes)
         if settings.rounding == "stochastic":
             round_weights(trainer.model, seeds.child(batch.seed, "rounding"))
+        elif dtype is not None and player.lora is None:
+            trainer.model.to(written_dtype(player.model, dtype))  # pyright: ignore
         with quiet():
             batch.output.mkdir(parents=True, exist_ok=True)
             trainer.save_whole(batch.output)
             if trainer.is_world_process_zero():
-                # a pickle of this machine's paths
                 (batch.output / "training_args.bin").unlink(missing_ok=True)
                 encoding.save(batch.output)
                 write_probes(batch.output, [row.answers for row in probes], logprobs)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.errors import ConfigError
+from equipoise.data.truncation import TooLong
+from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
 from equipoise.players.local import Local
-from equipoise.types import Message, PlayerId, Turns
+from equipoise.types import Message, PlayerId, Turns, text_of
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from equipoise.learners.answer_trainer import Row
     from equipoise.models.adapters import Lora
     from equipoise.models.encoding import Encoding
+    from equipoise.models.loading import Dtype
 
 
 # A chat, and the answer to learn.
@@ -63,14 +65,18 @@ def train_sft(
     template_options: Mapping[str, Any] = MappingProxyType({}),
     lora: Lora | None = None,
     device: str = "auto",
+    dtype: Dtype = "auto",
+    too_long: TooLong = "drop",
     scratch: Path | None = None,
     log: Callable[[dict[str, Any]], None] = lambda line: None,
 ) -> dict[str, float]:
     """Fine-tune a model on (chat, answer) examples and write it into `out`.
 
-    `model_folder` may be a hub id; `max_length` is in tokens; `scratch` keeps checkpoints through a
-    crash. Returns the last line of metrics, with the number of rows that were cut to fit
-    (`cut_rows`). Raises NoSignal, ModelError, DataError, EquipoiseError.
+    `model_folder` may be a hub id; `max_length` is in tokens; `dtype`: of the weights that are
+    written, auto: the model's own; `too_long`: what becomes of examples that do not fit; `scratch`
+    keeps checkpoints through a crash. Returns the last line of metrics, with the numbers of rows
+    that were cut to fit (`cut_rows`) and left out (`dropped_rows`). Raises NoSignal, ModelError,
+    DataError, EquipoiseError.
     """
     settings = settings or SFT.model_validate({})
     if settings.launch is not None:
@@ -97,15 +103,15 @@ def train_sft(
             game=Answers.model_validate({}),
             log=log,
         )
-        cut = 0
+        counts: dict[str, int] = {}
 
         def rows(encoding: Encoding) -> list[Row]:
-            nonlocal cut
-            made = answer_rows(examples, encoding)
-            cut = sum(row.answers.answers[0][-1] not in encoding.stop_ids for row in made)
+            made = fitting_rows(examples, encoding, too_long, counts)
+            need_examples(made, f"{model_folder}: every row is too long, so it")
             return made
 
-        return {**fine_tune(settings, batch, rows, AnswerObjective()), "cut_rows": cut}
+        metrics = fine_tune(settings, batch, rows, AnswerObjective(), dtype=dtype)
+        return {**metrics, **counts}
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,46 @@ class AnswerObjective:
 
     def size(self, row: Row) -> float:
         return float(row.answers.counts()[0])  # a mean over tokens
+
+
+def fitting_rows(
+    examples: Sequence[Example], encoding: Encoding, too_long: TooLong, counts: dict[str, int]
+) -> list[Row]:
+    """A row for each (chat, answer) that fits `max_length`, whole or cut as `too_long` says.
+
+    `cut_prompt` leaves a prompt half of the room at least; beyond that the answer is cut, too.
+    `counts` gets `cut_rows` and `dropped_rows`. Raises DataError with `stop`.
+    """
+    from equipoise.learners.answer_trainer import Row
+    from equipoise.models.packing import PromptAnswers
+
+    counts.update(cut_rows=0, dropped_rows=0)
+    most = encoding.max_length
+    rows = []
+    for messages, text in examples:
+        whole = encoding.answered_whole(messages, text)
+        prompt, answer, learned = whole.prompt, whole.ids, whole.learned
+        needed = len(prompt) + len(answer)
+        if needed > most:
+            if too_long == "stop":
+                beginning = messages[0].content[:60] if messages else text_of(text)[:60]
+                raise DataError(
+                    f"a row needs {needed} tokens, more than max_length = {most} (it begins "
+                    f"{beginning!r}); raise it, or let long rows be dropped or cut (too_long)"
+                )
+            if too_long == "drop" or (too_long == "cut_answer" and len(prompt) >= most):
+                counts["dropped_rows"] += 1
+                continue
+            if too_long == "cut_prompt":
+                prompt = prompt[-max(most - len(answer), most // 2) :]
+            answer = answer[: most - len(prompt)]
+            learned = None if learned is None else learned[: len(answer)]
+            if learned is not None and not any(learned):  # no turn of the assistant's is left
+                counts["dropped_rows"] += 1
+                continue
+            counts["cut_rows"] += 1
+        rows.append(Row(PromptAnswers(prompt, [answer], [learned])))
+    return rows
 
 
 def answer_rows(

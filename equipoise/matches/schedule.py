@@ -30,11 +30,11 @@ class SelfPlay(Schedule):
     kind: Literal["self_play"] = "self_play"
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
-        return [
-            (prompt, dict.fromkeys(match_context.game.seats, player))
-            for player in match_context.learning
-            for prompt in prompts
-        ]
+        seatings: Seatings = []
+        for player in match_context.learning:
+            seats = dict.fromkeys(match_context.game.seats, player)
+            seatings += [(prompt, seats) for prompt in prompts]
+        return seatings
 
 
 class RoundRobin(Schedule):
@@ -50,9 +50,9 @@ class RoundRobin(Schedule):
         alone = [(player, player) for player in players]
         seatings: Seatings = []
         for first, second in list(combinations(players, 2)) or alone:
+            sides = [deal(game.seats, first, second, swap) for swap in (False, True)]
             for i, prompt in enumerate(prompts):
-                seats = deal(game.seats, first, second, swap=i % 2 == 1)
-                seatings.append((prompt, seats))
+                seatings.append((prompt, sides[i % 2]))
         return seatings
 
 

@@ -9,8 +9,10 @@ turn.
 """
 
 import copy
+import datetime
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +49,13 @@ TEMPLATE_ERRORS = (
 )
 CHANNEL = "<|channel|>"
 CHANNEL_TOKENS = (CHANNEL, "<|start|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>")
+TEMPLATE, TURN = 96, 16
+"""About the most tokens that a chat template adds to a chat, and to each turn of it."""
+CLOCK = "strftime_now"
+"""The function by which chat templates print the date."""
+MARKS = [f"%{mark}" for mark in ("-d", "-m", "-y", "-j", "-H", "-I", "-M", "-S", *"aAbBcdDeF")]
+MARKS += [f"%{mark}" for mark in "GHIjmMpRSTuUVwWxXyYZzfh%"]
+"""What a format of dates may hold, in C's notation."""
 # Stands for a message's text while the template is tested.
 _PROBE = "Xyzzy"
 
@@ -85,14 +94,23 @@ class Encoding:
         template: str | Path | None = None,
         template_options: Mapping[str, Any] | None = None,
         stop_ids: Iterable[int] = (),
+        *,
+        max_prompt: int | None = None,
+        date: datetime.date | None = None,
+        embeddings: int | None = None,
     ) -> None:
         """`max_length` bounds prompt and answer together, in tokens. Raises ModelError.
 
         `template`: the path of a Jinja chat template in place of the tokenizer's own (or a plain
         one). `template_options` go to it (`enable_thinking: false` for Qwen3). `stop_ids`: further
-        end tokens.
+        end tokens. `max_prompt`: a longer prompt loses its first tokens (None: it keeps them).
+        `date`: the day that a template is given which prints the date (None: today, from now on).
+        `embeddings`: the tokens that the model has numbers for (None: as many as there are).
         """
         self.tokenizer = tokenizer
+        self.max_prompt = max_prompt
+        self.date = date or today()
+        self.embeddings = embeddings
         # Texts that are too long are counted here; transformers would print that it is so.
         warning = "sequence-length-is-longer-than-the-specified-maximum"
         getattr(tokenizer, "deprecation_warnings", {})[warning] = True
@@ -100,6 +118,7 @@ class Encoding:
         self.options = dict(template_options or {})
         self.template = _template(tokenizer, template)
         self._check_template()
+        self._check_embeddings()
         # Whether a system message is shown, and whether a role may speak twice in a row.
         self._system = self._shows_probe(("system", _PROBE), ("user", "a"))
         self._repeats = self._shows_probe(("user", "a"), ("user", _PROBE))
@@ -107,14 +126,22 @@ class Encoding:
         stops = {self._end_ids[-1], *stop_ids, tokenizer.eos_token_id} - {None}
         self.stop_ids: tuple[int, ...] = tuple(sorted(stops))
         pad = tokenizer.pad_token_id
-        self.pad_id: int = self.stop_ids[0] if pad is None else pad
+        # Padding is masked, so a token that the model knows serves where its own has no numbers.
+        if pad is None or (embeddings is not None and pad >= embeddings):
+            pad = self.stop_ids[0]
+        self.pad_id: int = pad
 
     def prompt_ids(self, messages: Sequence[Message], tools: str = "") -> list[int]:
         """The chat, ready for the answer. Raises DataError if refused, NoRoom if too long.
 
         `tools`: those that the answer may call, as the protocol's JSON.
         """
-        ids = self._chat_ids(messages, True, tools)
+        return self._with_room(self.whole_prompt_ids(messages, tools), messages)
+
+    def _with_room(self, ids: list[int], messages: Sequence[Message]) -> list[int]:
+        """A prompt's ids, cut to `max_prompt`. Raises NoRoom where none is left for an answer."""
+        if self.max_prompt is not None:
+            ids = ids[-self.max_prompt :]
         if len(ids) >= self.max_length:
             raise NoRoom(
                 f"a prompt of {len(ids)} tokens leaves no room for an answer within "
@@ -122,6 +149,20 @@ class Encoding:
                 "shorten it or raise max_length"
             )
         return ids
+
+    def whole_prompt_ids(self, messages: Sequence[Message], tools: str = "") -> list[int]:
+        """The chat, ready for the answer, of any length. Raises DataError if refused."""
+        return self._chat_ids(messages, True, tools)
+
+    def fits(self, messages: Sequence[Message], answer: str | Turns, cut: bool = False) -> bool:
+        """True if a chat and its answer are read whole. Raises DataError for a refused chat."""
+        most = min(self.max_length, self.max_prompt or math.inf)
+        if isinstance(answer, str) and at_most_tokens(messages, answer) <= most:
+            return True
+        whole = self.answered_whole(messages, answer, not cut)
+        if self.max_prompt is not None and len(whole.prompt) > self.max_prompt:
+            return False
+        return len(whole.prompt) + whole.needed <= self.max_length
 
     def render(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> str:
         """The text of a chat with tools. Raises DataError where the template refuses it."""
@@ -131,7 +172,7 @@ class Encoding:
                 return self.tokenizer.apply_chat_template(
                     chat,
                     tools=list(tools),
-                    chat_template=self.template,
+                    chat_template=self.dated_template,
                     tokenize=False,
                     **self.options,
                 )
@@ -182,23 +223,34 @@ class Encoding:
 
         A chat without messages stands for a text alone, which is learned whole.
         """
+        whole = self.answered_whole(messages, answer, ended)
+        prompt = self._with_room(whole.prompt, messages) if messages else whole.prompt
+        room = self.max_length - len(prompt)
+        ids, learned = whole.ids[:room], whole.learned
+        if learned is not None:
+            learned = learned[:room]
+            if not any(learned):
+                raise NoRoom(
+                    f"an answer of several turns has none that is learned within max_length = "
+                    f"{self.max_length}; raise it"
+                )
+        return EncodedAnswer(prompt, ids, learned, whole.needed)
+
+    def answered_whole(
+        self, messages: Sequence[Message], answer: str | Turns, ended: bool = True
+    ) -> EncodedAnswer:
+        """The ids of a chat and its answer, of any length. Raises DataError for a refused chat."""
         if not messages and isinstance(answer, str):
             beginning = self.tokenizer.bos_token_id
             prompt = [self.stop_ids[0] if beginning is None else beginning]
             ids = self.text_ids(answer) + ([self.stop_ids[0]] if ended else [])
-            return EncodedAnswer(prompt, ids[: self.max_length - 1], None, len(ids))
-        prompt = self.prompt_ids(messages)
-        room = self.max_length - len(prompt)
+            return EncodedAnswer(prompt, ids, None, len(ids))
+        prompt = self.whole_prompt_ids(messages)
         if isinstance(answer, str):
             ids = self.answer_ids(answer, ended)
-            return EncodedAnswer(prompt, ids[:room], None, len(ids))
+            return EncodedAnswer(prompt, ids, None, len(ids))
         ids, learned = self._turns(messages, answer, ended)
-        if not any(learned[:room]):
-            raise NoRoom(
-                f"an answer of {len(answer.messages)} turns has none that is learned within "
-                f"max_length = {self.max_length}; raise it"
-            )
-        return EncodedAnswer(prompt, ids[:room], learned[:room], len(ids))
+        return EncodedAnswer(prompt, ids, learned, len(ids))
 
     def _turns(
         self, messages: Sequence[Message], answer: Turns, ended: bool
@@ -272,10 +324,13 @@ class Encoding:
             )
         return ids, start
 
-    def save(self, folder: str | Path) -> None:
-        """Write the tokenizer with this template, by which it was trained."""
+    def save(self, folder: str | Path, *, dated: bool = False) -> None:
+        """Write the tokenizer with this template, by which it was trained.
+
+        `dated`: for a program that is to print this encoding's day, whenever it runs.
+        """
         tokenizer = copy.copy(self.tokenizer)
-        tokenizer.chat_template = self.template
+        tokenizer.chat_template = self.dated_template if dated else self.template
         tokenizer.save_pretrained(str(folder))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -298,7 +353,7 @@ class Encoding:
             with time_limit():
                 return self.tokenizer.apply_chat_template(
                     list(chat),
-                    chat_template=self.template,
+                    chat_template=self.dated_template,
                     tokenize=False,
                     add_generation_prompt=opening,
                     **self.options,
@@ -356,9 +411,19 @@ class Encoding:
         special = [token.content for _, token in added if token.special]
         return tuple(dict.fromkeys([*special, *self.tokenizer.all_special_tokens]))
 
+    @property
+    def prints_date(self) -> bool:
+        """True if the template asks for the date, by the one function that transformers gives."""
+        return CLOCK in self.template
+
+    @cached_property
+    def dated_template(self) -> str:
+        """The template as it is filled: one that prints the date has its day in it."""
+        return clock_of(self.date) + self.template if self.prints_date else self.template
+
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that decides token ids: vocabulary, template, options, end, length."""
+        """A hash of what decides token ids: vocabulary, template, options, date, end, lengths."""
         parts = [
             self._rules(),
             self.tokenizer.special_tokens_map,
@@ -367,6 +432,10 @@ class Encoding:
             self._end_ids,
             self.max_length,
         ]
+        if self.prints_date:
+            parts.append({"date": self.date.isoformat()})
+        if self.max_prompt is not None:
+            parts.append({"max_prompt": self.max_prompt})
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -393,7 +462,7 @@ class Encoding:
             with time_limit():
                 ids = self.tokenizer.apply_chat_template(
                     chat,
-                    chat_template=self.template,
+                    chat_template=self.dated_template,
                     add_generation_prompt=opening,
                     sanitize_control_tokens=True,
                     return_dict=False,
@@ -408,7 +477,14 @@ class Encoding:
                 "the model's chat template refuses a chat with the roles "
                 f"{roles}: {first_line(error)}"
             ) from error
-        return list(ids)
+        ids = list(ids)
+        if self.embeddings is not None and max(ids, default=0) >= self.embeddings:
+            raise DataError(
+                f"the chat template writes token {max(ids)}, and the model has embeddings for "
+                f"{self.embeddings:,}; resize them, or give it the tokenizer that it was trained "
+                "with"
+            )
+        return ids
 
     def _parted(self, fields: dict[str, Any]) -> dict[str, Any]:
         """An earlier answer with its thoughts apart, for the template to write or to drop."""
@@ -426,7 +502,7 @@ class Encoding:
     def _render(self, *messages: tuple[str, str]) -> str:
         chat = [{"role": role, "content": content} for role, content in messages]
         return self.tokenizer.apply_chat_template(
-            chat, chat_template=self.template, tokenize=False, **self.options
+            chat, chat_template=self.dated_template, tokenize=False, **self.options
         )
 
     def _check_template(self) -> None:
@@ -436,6 +512,31 @@ class Encoding:
             raise ModelError(
                 f"the chat template cannot render a user's message: {first_line(error)}"
             ) from error
+
+    def _check_embeddings(self) -> None:
+        """Raises ModelError for a tokenizer that writes tokens which the model has no numbers for.
+
+        A special token beyond them that neither the template nor an end of turn writes does no
+        harm: texts cannot hold it.
+        """
+        if self.embeddings is None or len(self.tokenizer) <= self.embeddings:
+            return
+        special = set(self.tokenizer.all_special_ids)
+        added = self.tokenizer.added_tokens_decoder
+        special |= {i for i, token in added.items() if token.special}
+        beyond = {i: text for text, i in self.tokenizer.get_vocab().items() if i >= self.embeddings}
+        chat = self._render(("user", "a"), ("assistant", "a"))
+        written = set(self.tokenizer.encode(chat)) | {self.tokenizer.eos_token_id}
+        needed = sorted(i for i in beyond if i not in special or i in written)
+        if needed:
+            size = max(beyond) + 1
+            raise ModelError(
+                f"the tokenizer has {size:,} tokens and the model embeddings for "
+                f"{self.embeddings:,}: {beyond[needed[0]]!r} is token {needed[0]}, which it cannot "
+                f"read. Resize the model once, model.resize_token_embeddings({size}) and "
+                "model.save_pretrained(FOLDER) in transformers, and name that folder; or give it "
+                "the tokenizer that it was trained with"
+            )
 
     def _shows_probe(self, *messages: tuple[str, str]) -> bool:
         try:
@@ -481,6 +582,25 @@ class Encoding:
                 "neither the chat template nor the tokenizer (eos_token) says how an answer ends"
             )
         return [self.tokenizer.eos_token_id]
+
+
+def today() -> datetime.date:
+    """The day that it is."""
+    return datetime.date.today()
+
+
+def clock_of(day: datetime.date) -> str:
+    """A template's own function for the date, in place of transformers', which tells today's."""
+    now = datetime.datetime.combine(day, datetime.time())
+    steps = "".join(f" | replace('{mark}', '{now.strftime(mark)}')" for mark in MARKS)
+    # What comes behind it stays as it is, a first line end too.
+    return f"{{% macro {CLOCK}(format) -%}}{{{{ format{steps} }}}}{{%- endmacro %}}{{{{ '' }}}}"
+
+
+def at_most_tokens(messages: Sequence[Message], answer: str = "") -> int:
+    """A bound on the tokens of a chat and its answer: no token has less than a byte."""
+    texts = [*(message.content for message in messages), answer]
+    return sum(len(text.encode()) for text in texts) + TEMPLATE + TURN * len(texts)
 
 
 def _fields(message: Message) -> dict[str, Any]:

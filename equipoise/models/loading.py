@@ -5,6 +5,7 @@ The tokenizer always comes from the base.
 """
 
 import base64
+import datetime
 import json
 import re
 from collections import Counter
@@ -28,7 +29,7 @@ from equipoise.models.adapters import (
     resolve,
 )
 from equipoise.models.device import choose_device
-from equipoise.models.encoding import Encoding
+from equipoise.models.encoding import CLOCK, Encoding
 from equipoise.models.progress import quiet
 from equipoise.models.quantization import (
     Quantization,
@@ -44,6 +45,13 @@ T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 OwnCode = Annotated[
     bool, MODEL_CODE, Field(description="let Python code of the model's own folder run here")
+]
+Day = Annotated[
+    datetime.date | None,
+    Field(
+        description="the day, as 2026-05-17, that a chat template is given which prints the date; "
+        "null: the day on which the run begins, which is written here"
+    ),
 ]
 READERS = {
     "AutoModelForCausalLM": "causal language model",
@@ -66,6 +74,7 @@ MOST = {
     "hidden_size": 2**24,
     "vocab_size": 2**28,
 }
+TOKENIZER_FILE = "tokenizer_config.json"
 LARGEST_ID = 2**26  # of a token: the tokenizer keeps a place for each below it
 MOST_GROWTH = 1_000  # characters that a normalizer makes of one
 # Read once where a tokenizer is opened: some fail, or panic, at letters that they lack.
@@ -138,14 +147,47 @@ def load_encoding(
     template: str | None = None,
     template_options: Mapping[str, Any] | None = None,
     trust_remote_code: bool = False,
+    *,
+    max_prompt: int | None = None,
+    date: datetime.date | None = None,
 ) -> Encoding:
-    """The encoding that every generation of a player on `model` shares. Raises ModelError."""
+    """The encoding that every generation of a player on `model` shares. Raises ModelError.
+
+    `max_prompt` and `date` as `Encoding` takes them.
+    """
     length = row_length(model, max_length, trust_remote_code)
     tokenizer = load_tokenizer(model, trust_remote_code)
     stops = _generation_stops(model)
+    embeddings = getattr(
+        load_config(model, trust_remote_code).get_text_config(), "vocab_size", None
+    )
     with unreadable(f"model '{model}' has no usable tokenizer"), time_limit():
         tokenizer.encode(TRIED, add_special_tokens=False)
-        return Encoding(tokenizer, length, template, template_options, stops)
+        return Encoding(
+            tokenizer,
+            length,
+            template,
+            template_options,
+            stops,
+            max_prompt=max_prompt,
+            date=date,
+            embeddings=embeddings,
+        )
+
+
+def prints_date(model: str, template: str | None = None, trust_remote_code: bool = False) -> bool:
+    """True if the chat template, of the file or else of the model, prints the date.
+
+    Raises ModelError for a model that is not there.
+    """
+    if template is not None:
+        path = Path(template).expanduser()
+        return path.is_file() and CLOCK.encode() in path.read_bytes()
+    folder = Path(resolve(model, weights=False))
+    if folder.is_dir():
+        files = [*folder.glob("*.jinja"), *folder.glob("*chat_template*"), folder / TOKENIZER_FILE]
+        return any(CLOCK.encode() in file.read_bytes() for file in files if file.is_file())
+    return CLOCK in (load_tokenizer(model, trust_remote_code).chat_template or "")
 
 
 def row_length(model: str, max_length: int | None, trust_remote_code: bool = False) -> int:
@@ -385,6 +427,33 @@ def torch_dtype(model: str, dtype: Dtype, device: Any, trust_remote_code: bool =
     if device.type == "cpu":
         return torch.float32
     return load_config(model, trust_remote_code).dtype or torch.float32
+
+
+def written_dtype(model: str, dtype: Dtype = "auto") -> Any:
+    """The torch dtype to write a model's weights in; "auto": what its own have. Raises ModelError.
+
+    That is what its configuration says, else what most of its first file of weights have.
+    """
+    import torch
+
+    if dtype != "auto":
+        return getattr(torch, dtype)
+    if (named := load_config(model).dtype) is not None:
+        return named
+    folder = Path(resolve(model, weights=False))
+    sizes: Counter[str] = Counter()
+    with unreadable(f"model '{model}' has no readable weights"):
+        for file in sorted(folder.glob("*.safetensors"))[:1]:
+            with file.open("rb") as opened:
+                length = int.from_bytes(opened.read(8), "little")
+                header = json.loads(opened.read(length))
+            header.pop("__metadata__", None)
+            for tensor in header.values():
+                begin, end = tensor["data_offsets"]
+                sizes[tensor["dtype"]] += end - begin
+    most = sizes.most_common(1)
+    short = {"BF16": torch.bfloat16, "F16": torch.float16}
+    return short.get(most[0][0], torch.float32) if most else torch.float32
 
 
 def _fetch(

@@ -28,14 +28,16 @@ from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
 from equipoise.matches.schedule import SelfPlay
-from equipoise.models.loading import MASKED
+from equipoise.models.loading import MASKED, load_config
 from equipoise.models.resources import Resources
+from equipoise.planning.fixed_at_start import fix_at_start
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local_settings import LocalSettings
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.executors.ray_cluster import RayCluster
 from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays
+from equipoise.runs.room_for_prompts import too_long, without_too_long
 from equipoise.runs.roster import expected_generations
 from equipoise.system.addresses import Machine
 from equipoise.types import PlayerId, Prompt
@@ -66,6 +68,8 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
         if others := list(dict.fromkeys(_faults_of_parts(config))):
             raise ConfigError("\n".join([str(error), *others])) from error
         raise
+    config, fixed = fix_at_start(config)
+    source = without_too_long(source, config)
     prompts, notes = fit_counts(config.prompts, source, config.generations)
     config = config.model_copy(update={"prompts": prompts})
     split = split_source(source, prompts, config.generations, config.seed)
@@ -76,13 +80,13 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     faults += [*judged, *_faults_by_trial(config, split), *_faults_of_sets(config)]
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
-    dropped = _dropped(split.dropped)
+    dropped = (*_dropped(split.dropped), *_kept(split.kept), *_cut(config, split))
     few = _few(len(split.parts[0]), prompts.per_generation) if split.parts else ()
     stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
     learners = (config.learner_of(name) for name in config.learning)
     of_learners = dict.fromkeys(chain.from_iterable(learner.notes() for learner in learners))
-    of_players = (*_without_template(config), *_unshared(config))
-    noted = (*dropped, *notes, *few, *unjudged, *stand_ins, *of_learners, *of_players)
+    of_players = (*_without_template(config), *_unshared(config), *_longer_weights(config))
+    noted = (*fixed, *dropped, *notes, *few, *unjudged, *stand_ins, *of_learners, *of_players)
     return CheckedRun(config, split, noted)
 
 
@@ -94,6 +98,23 @@ def _without_template(config: RunConfig) -> Iterator[str]:
             yield (
                 f"players.{name}: model '{player.model}' has no chat template, so chats are "
                 f"written plainly; players.{name}.template names a Jinja file"
+            )
+
+
+def _longer_weights(config: RunConfig) -> Iterator[str]:
+    """A note for each learner of whole weights that are kept longer than its model's own."""
+    for name in config.learning:
+        player = config.players[name]
+        if not isinstance(player, LocalSettings) or player.lora is not None:
+            continue
+        if config.learner_of(name).carried_precision() == "bf16_weights":
+            continue
+        if str(load_config(player.model).dtype).endswith("float16"):
+            yield (
+                f"players.{name}: generations are kept in float32, as they learn and play, and "
+                f"model '{player.model}' has 16 bits; `equipoise merge RUN/players/{name}/N --to "
+                "FOLDER` writes one in the model's own precision, learner.rounding: stochastic "
+                "keeps all in bfloat16"
             )
 
 
@@ -331,6 +352,12 @@ def _unread_matches(config: RunConfig) -> str:
     return _needing(config, "pairs", "answers", "episodes") or _unread_schedule(config)
 
 
+def _unread_too_long(config: RunConfig) -> str:
+    if any(isinstance(player, LocalSettings) for player in config.players.values()):
+        return ""
+    return "no player is a model in this process, whose room is known"
+
+
 def _unread_shaping(config: RunConfig) -> str:
     for shaping in config.shaping:
         role = shaping.in_game(config.game).role or ""
@@ -367,6 +394,7 @@ UNREAD: Mapping[str, Callable[[RunConfig], str]] = {
     "loss": _unread_loss,
     "pairs": lambda config: _needing(config, "pairs", "answers"),
     "truncated": _unread_matches,
+    "too_long": _unread_too_long,
     "training_matches": _unread_matches,
     "schedule": _unread_schedule,
     "training_ratings": _unread_training_ratings,
@@ -459,7 +487,9 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
 def _no_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> Iterator[str]:
     """The learners whose models cannot read some prompts; asked where they are there."""
     for part, prompts in () if faults else _parts(split).items():
-        questions = [config.game.first_question(prompt) for prompt in prompts]
+        # Of those with a text, others than `stop` have made something of the long ones already.
+        read = [p for p in prompts if config.too_long == "stop" or not p.messages]
+        questions = [config.game.first_question(prompt) for prompt in read]
         for name in config.learning:
             for fault in config.players[name].faults_of_prompts(questions):
                 yield f"players.{name}: {fault} ({part})"
@@ -523,6 +553,7 @@ DROPPED = {  # reason of a split -> its words
     "in_held_out": "also among the held-out ones",
     "in_test": "also in the test",
     "held_out_in_test": "held out, but also in the test",
+    "too_long": "too long to leave room for an answer (raise max_length, or set too_long)",
 }
 
 
@@ -531,6 +562,26 @@ def _dropped(counts: Mapping[str, int]) -> tuple[str, ...]:
         return ()
     listed = ", ".join(f"{count:,} {DROPPED.get(why, why)}" for why, count in counts.items())
     return (f"prompts: rows that are left out: {listed}",)
+
+
+def _kept(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """A note on repeats and overlaps that are kept."""
+    if not counts:
+        return ()
+    listed = ", ".join(f"{count:,} {DROPPED.get(why, why)}" for why, count in counts.items())
+    note = f"prompts: rows that are kept (prompts.repeats): {listed}"
+    if counts.keys() & {"in_held_out", "in_test"}:
+        note += "; scores on the held-out part or the test are in part of what was trained on"
+    return (note,)
+
+
+def _cut(config: RunConfig, split: PromptSplit) -> tuple[str, ...]:
+    """A note on prompts that are cut."""
+    if config.too_long != "cut_prompt":
+        return ()
+    prompts = [*split.training, *split.held_out, *split.test]
+    count = len(too_long(config, prompts))
+    return (f"prompts: {count:,} lose their first tokens (too_long: cut_prompt)",) if count else ()
 
 
 def _few(dealt: int, wanted: int) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ def new_run(
     """
     RunDirectory.check_vacant(config, folder, overwrite)  # before checks that take minutes
     checked = check_run(config)
-    notes = (*checked.notes, *notes_of_start(checked))
-    with RunDirectory.create(checked.config, folder, overwrite, command, meta, notes) as run:
+    config, notes = checked.config, (*checked.notes, *notes_of_start(checked))
+    del checked  # all prompts are in it, and they are read anew where they are dealt
+    with RunDirectory.create(config, folder, overwrite, command, meta, notes) as run:
         yield run

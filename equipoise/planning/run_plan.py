@@ -25,6 +25,7 @@ from equipoise.models.device import Hardware
 from equipoise.models.loading import row_length
 from equipoise.planning.checks import CheckedRun, check_run, device_notes, wanted_accelerators
 from equipoise.planning.cost import CostEstimate, Work, costs, engine_count
+from equipoise.planning.fixed_at_start import fix_at_start
 from equipoise.planning.phases import PhaseMemory, phases
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
@@ -178,7 +179,8 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     else:
         _check_devices(config)
         checked = check_run(_without_places(config))
-        config = config.model_copy(update={"prompts": checked.config.prompts})
+        fixed = fix_at_start(config)[0]
+        config = fixed.model_copy(update={"prompts": checked.config.prompts})
     split = checked.split
     training = _train(config, split)
     counts = count(config, split, training)

@@ -194,6 +194,17 @@ class Player(Component):
         """Messages about prompts that it cannot answer; asked before a run, after `faults`."""
         return iter(())
 
+    def too_long(self, prompts: Sequence[Prompt]) -> set[int]:
+        """The places of prompts that leave it no room for an answer, or that it reads cut.
+
+        Raises ModelError where that cannot be known.
+        """
+        return set()
+
+    def prints_date(self) -> bool:
+        """True if what it reads has the day in it. Raises ModelError where that is unknown."""
+        return False
+
     @abstractmethod
     def open(self, weights: Path | None, resources: Resources) -> Actor:
         """The actor with `weights` (a folder that a learner wrote), or as configured when None."""

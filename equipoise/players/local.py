@@ -59,10 +59,9 @@ class Local(LocalSettings):
     def shared_encoding(self, resources: Resources) -> Encoding:
         """The encoding of players with this tokenizer, template and length. Raises ModelError."""
         options = repr(sorted(self.chat_options.items()))
-        return resources.get(
-            ("encoding", resolve(self.model), self.max_length, self.template, options),
-            self.encoding,
-        )
+        lengths = (self.max_length, self.max_prompt)
+        key = ("encoding", resolve(self.model), *lengths, self.template, options, self.date)
+        return resources.get(key, self.encoding)
 
     def base(self, weights: Path | None, resources: Resources) -> tuple[SharedBase, Path | None]:
         """The shared model of `weights`, and the adapter's folder or None. Raises ModelError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -12,7 +13,16 @@ from pydantic import Field, field_validator, model_validator
 from equipoise.errors import DataError, UserError
 from equipoise.models.adapters import Lora, resolve_adapter
 from equipoise.models.device import DeviceName, choose_device
-from equipoise.models.loading import Dtype, Loading, check_files, describe, load_encoding
+from equipoise.models.encoding import at_most_tokens
+from equipoise.models.loading import (
+    Day,
+    Dtype,
+    Loading,
+    check_files,
+    describe,
+    load_encoding,
+    prints_date,
+)
 from equipoise.models.progress import quiet
 from equipoise.models.quantization import Quantization, missing_package
 from equipoise.models.thought_marks import SWITCHES
@@ -27,7 +37,6 @@ if TYPE_CHECKING:
 
 
 LONGEST_TEXTS = 32  # prompts whose tokens are counted before a run
-TEMPLATE = 64  # about the most tokens that a chat template adds
 
 
 class LocalSettings(Player):
@@ -68,6 +77,12 @@ class LocalSettings(Player):
         ge=2,
         description="tokens of prompt and answer; null: the model's context, at most 2048",
     )
+    max_prompt: int | None = Field(
+        None,
+        ge=1,
+        description="tokens of a prompt that are read, its last ones; null: all, or with "
+        "`too_long: cut_prompt` what leaves room for an answer",
+    )
     template: ReadPath | None = Field(
         None, description="a Jinja chat template's file, in place of the tokenizer's"
     )
@@ -87,6 +102,7 @@ class LocalSettings(Player):
         "thoughts are closed by the template's mark, which is not learned; null: both share "
         "max_new_tokens",
     )
+    date: Day = None
     temperature: float = Field(1.0, ge=0, description="of sampling; 0 takes the most likely token")
     top_p: float = Field(
         1.0, gt=0, le=1, description="sample from the fewest tokens that hold this probability"
@@ -143,6 +159,15 @@ class LocalSettings(Player):
         if self.adapter is not None and self.lora is None:
             raise ValueError(
                 "lora: null would train whole weights, but the player starts from an adapter"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _room_is_left(self) -> Self:
+        if self.max_prompt and self.max_length and self.max_prompt >= self.max_length:
+            raise ValueError(
+                f"max_prompt: {self.max_prompt} tokens leave no room for an answer within "
+                f"max_length: {self.max_length}; set fewer"
             )
         return self
 
@@ -267,9 +292,8 @@ class LocalSettings(Player):
     def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
         """A message where some leave no room for an answer; the longest texts are looked at."""
         encoding = self.encoding()
-        # no token has less than a byte
-        most = encoding.max_length - TEMPLATE
-        long = sorted((p for p in prompts if _size(p) > most), key=_size, reverse=True)
+        long = [p for p in prompts if at_most_tokens(p.messages) > encoding.max_length]
+        long.sort(key=lambda prompt: -at_most_tokens(prompt.messages))
         faults = []
         with quiet():
             for prompt in long[:LONGEST_TEXTS]:
@@ -281,9 +305,33 @@ class LocalSettings(Player):
             others = len(faults) - 1
             yield faults[0] + (f" (so do {others} more)" if others else "")
 
+    def too_long(self, prompts: Sequence[Prompt]) -> set[int]:
+        encoding = self.encoding()
+        most = encoding.max_length - 1 if self.max_prompt is None else self.max_prompt
+        places: set[int] = set()
+        with quiet():
+            for place, prompt in enumerate(prompts):
+                if at_most_tokens(prompt.messages) <= most:
+                    continue
+                with suppress(DataError):  # a chat that the template refuses is no long one
+                    if len(encoding.whole_prompt_ids(prompt.messages)) > most:
+                        places.add(place)
+        return places
+
     def encoding(self) -> Encoding:
         """The encoding of chats, the same for all its generations. Raises ModelError."""
-        return load_encoding(self.model, self.max_length, self.template, self.chat_options)
+        return load_encoding(
+            self.model,
+            self.max_length,
+            self.template,
+            self.chat_options,
+            max_prompt=self.max_prompt,
+            date=self.date,
+        )
+
+    def prints_date(self) -> bool:
+        """True if its chat template prints the date. Raises ModelError for a model not there."""
+        return prints_date(self.model, self.template)
 
     def carrying(self, precision: Precision | None) -> Self:
         """The player in its learner's precision, unless `dtype` is set.
@@ -298,7 +346,3 @@ class LocalSettings(Player):
         products = self.precision or ("bf16" if precision == "bf16" else None)
         dtype = "bfloat16" if short else "float32"
         return self.model_copy(update={"dtype": dtype, "precision": products})
-
-
-def _size(prompt: Prompt) -> int:
-    return sum(len(message.content.encode()) for message in prompt.messages)

@@ -1,7 +1,8 @@
 """Sources of prompts."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -19,6 +20,8 @@ class PromptSource:
     training: list[Prompt]
     held_out: list[Prompt] | None = None
     test: list[Prompt] | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Rows that are in none of them, by reason."""
 
 
 class Prompts(Component):
@@ -50,6 +53,13 @@ class Prompts(Component):
         description="true: start over, newly shuffled, when the prompts run out, and play all "
         "there are where these are fewer than per_generation; same: every "
         "generation plays the same prompts; false: too few prompts are an error",
+    )
+
+    repeats: Literal["drop", "keep"] = Field(
+        "drop",
+        description="prompts that say the same as others, and training prompts that are also "
+        "held out or in the test. drop: each is played once, on one side, as far as case and "
+        "white space tell; keep: all are played, as often as they are there. Both are counted",
     )
 
     @property

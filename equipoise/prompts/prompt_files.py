@@ -62,8 +62,8 @@ class Files(RowPrompts):
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of the paths, duplicates included; an absent org/name is read from the hub."""
         others = (self.held_out_path, self.test_path)
-        own = (None if paths is None else self._load(paths, folder) for paths in others)
-        return PromptSource(self._load(self.path, folder), *own)
+        held_out, test = (None if paths is None else self._load(paths, folder) for paths in others)
+        return PromptSource(self._load(self.path, folder), held_out, test)
 
     def raw_rows(self, folder: Path = Path()) -> Iterator[tuple[str, Any, str]]:
         """(where, row, source) of every row of `path`, as it stands in the file."""

@@ -11,12 +11,15 @@ from functools import cached_property
 from itertools import chain
 from typing import Literal, overload
 
+import msgspec
+
 from equipoise import seeds
 from equipoise.errors import DataError
 from equipoise.prompts.base import Prompts, PromptSource
-from equipoise.types import Prompt
+from equipoise.types import Prompt, record_id
 
 Reuse = bool | Literal["same"]
+Repeats = Literal["drop", "keep"]
 
 
 class PartsByGeneration(Sequence[list[Prompt]]):
@@ -74,13 +77,15 @@ class PromptSplit:
 
     `dropped` counts the prompts in no part: "empty", "duplicate" (the same messages), "in_held_out"
     and "in_test" (training prompts with a text of those parts up to case and white space),
-    "held_out_in_test" (held-out scores select models, so they must not see the test).
+    "held_out_in_test" (held-out scores select models, so they must not see the test), "too_long".
+    `kept` counts, by the same names, those that are in a part because `repeats` keeps them.
     """
 
     parts: Sequence[list[Prompt]]
     held_out: list[Prompt]
     test: list[Prompt] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -104,7 +109,11 @@ class PromptSplit:
         return list({p.id: p for p in chain.from_iterable(parts.values())}.values())
 
     def check(self, reuse: Reuse = False) -> None:
-        """Raises AssertionError when parts share a text, but for training parts with `reuse`."""
+        """Raises AssertionError when parts share a text, but for training parts with `reuse`, and
+        for what `repeats` keeps.
+        """
+        if self.kept:
+            return
         held_out, test = _contents(self.held_out), _contents(self.test)
         if held_out & test:
             raise AssertionError("the test would hold held-out prompts")
@@ -120,7 +129,7 @@ class PromptSplit:
 
 
 def load_split(prompts: Prompts, generations: int, seed: int) -> PromptSplit:
-    """The run's prompts, loaded and split by its `seed`. Raises DataError as `split` does."""
+    """The prompts of a source, loaded and split by a run's `seed`. Raises as `split` does."""
     return split_source(prompts.load(), prompts, generations, seed)
 
 
@@ -136,6 +145,7 @@ def split_source(
         test=prompts.test,
         seed=seeds.child(seed, "split"),
         reuse=prompts.reuse,
+        repeats=prompts.repeats,
     )
 
 
@@ -150,10 +160,13 @@ def fit_counts(
     if not prompts.shrink:
         return prompts, ()
     own = _contents(source.held_out or ()) | _contents(source.test or ())
-    dropped: Counter[str] = Counter()
-    known = {content(prompt) for prompt in _distinct(source.training, dropped)}
-    dropped["in_held_out_or_test"] += len(known & own)
-    count = len(known - own)
+    dropped = Counter(source.dropped)
+    if prompts.repeats == "keep":
+        count = len(_with_repeats(source.training, dropped, Counter()))
+    else:
+        known = {content(prompt) for prompt in _distinct(source.training, dropped)}
+        dropped["in_held_out_or_test"] += len(known & own)
+        count = len(known - own)
     shares = {"held_out": 5, "test": 10}
     wanted = {name: getattr(prompts, name) for name in shares if getattr(source, name) is None}
     turns = 1 if prompts.reuse else max(generations, 1)
@@ -187,6 +200,7 @@ def split(
     test: int = 0,
     seed: int,
     reuse: Reuse = False,
+    repeats: Repeats = "drop",
 ) -> PromptSplit:
     """Disjoint parts of `per_generation` prompts; `held_out` and `test` ones are kept apart by
     content.
@@ -194,11 +208,16 @@ def split(
     These are the source's own where it has them, without limit; else drawn from `training`, the
     held-out part first. A text in both of the source's own stays in the test. With `reuse`, a new
     order begins when the prompts run out, and a part holds all where there are fewer than
-    `per_generation`; with "same", all parts are alike. No part holds a prompt twice. Raises
+    `per_generation`; with "same", all parts are alike. No part holds a prompt twice, and no text is
+    in two of training, held-out and test, unless `repeats` are to be kept, as they stand. Raises
     DataError when there are too few prompts, or a part of the source is empty but should not be.
     """
-    dropped: Counter[str] = Counter()
-    pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped)
+    dropped = Counter(source.dropped)
+    kept: Counter[str] = Counter()
+    if repeats == "keep":
+        pool, apart, tested = _as_they_stand(source, held_out, test, seed, dropped, kept)
+    else:
+        pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped)
     if held_out > 0 and not apart:
         raise DataError(_empty("held-out part", held_out, dropped))
     if test > 0 and not tested:
@@ -219,7 +238,7 @@ def split(
         parts = [pool[:most]] * generations
     elif not reuse:
         parts = list(parts)
-    result = PromptSplit(parts, apart[:held_out], tested[:test], {**+dropped})
+    result = PromptSplit(parts, apart[:held_out], tested[:test], {**+dropped}, {**+kept})
     result.check(reuse)
     return result
 
@@ -251,6 +270,31 @@ def _kept_apart(
     return pool, apart, tested
 
 
+def _as_they_stand(
+    source: PromptSource,
+    held_out: int,
+    test: int,
+    seed: int,
+    dropped: Counter[str],
+    kept: Counter[str],
+) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
+    """(training prompts, held-out part, test), ordered, with all repeats and overlaps, counted."""
+    pool = _order(_with_repeats(source.training, dropped, kept), seed, 0)
+    if source.held_out is None:
+        apart, pool = pool[:held_out], pool[held_out:]
+    else:
+        apart = _order(_with_repeats(source.held_out, dropped, kept), seed, 0)
+    if source.test is None:
+        tested, pool = pool[:test], pool[test:]
+    else:
+        tested = _order(_with_repeats(source.test, dropped, kept), seed, 0)
+    in_held_out, in_test = _contents(apart), _contents(tested)
+    kept["in_held_out"] = sum(content(prompt) in in_held_out for prompt in pool)
+    kept["in_test"] = sum(content(prompt) in in_test for prompt in pool)
+    kept["held_out_in_test"] = sum(content(prompt) in in_test for prompt in apart)
+    return pool, apart, tested
+
+
 def content(prompt: Prompt) -> str:
     """The text of a prompt without case and white space; its id where it has no messages."""
     if not prompt.messages:
@@ -276,6 +320,25 @@ def _distinct(prompts: Sequence[Prompt], dropped: Counter[str]) -> list[Prompt]:
         else:
             kept[prompt.id] = prompt
     return list(kept.values())
+
+
+def _with_repeats(
+    prompts: Sequence[Prompt], dropped: Counter[str], kept: Counter[str]
+) -> list[Prompt]:
+    """The prompts that are not empty; the n-th of the same messages has an id of its own."""
+    times: Counter[str] = Counter()
+    result: list[Prompt] = []
+    for prompt in prompts:
+        if prompt.messages and not prompt.messages[-1].content.strip():
+            dropped["empty"] += 1
+            continue
+        times[prompt.id] += 1
+        if times[prompt.id] > 1:
+            kept["duplicate"] += 1
+            again = record_id("repeat", prompt.id, times[prompt.id])
+            prompt = msgspec.structs.replace(prompt, id=again)
+        result.append(prompt)
+    return result
 
 
 def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:

@@ -13,7 +13,7 @@ from equipoise.component import Component, Settings, nearest
 from equipoise.data.normalising import Normalising
 from equipoise.data.pairs import PairMaker
 from equipoise.data.shaping import Shaping
-from equipoise.data.truncation import Truncated
+from equipoise.data.truncation import TooLong, Truncated
 from equipoise.evaluation.base import Evaluation
 from equipoise.evaluation.measure import JudgeScore, Measure
 from equipoise.games.base import Game
@@ -79,6 +79,13 @@ class RunConfig(Settings):
         description="answers that were cut at max_new_tokens. keep: learned from "
         "without an end token, which they never sampled; drop: not learned from; "
         "keep_with_end: learned from as if they had ended",
+    )
+    too_long: TooLong = Field(
+        "drop",
+        description="prompts that leave no room for an answer within max_length, and pairs of "
+        "given answers that do not fit. drop: left out, counted and said; stop: an error; "
+        "cut_prompt: prompts lose their first tokens, beyond the player's max_prompt; cut_answer: "
+        "given answers lose their end, and prompts without room are left out",
     )
     shaping: tuple[Shaping, ...] = Field(
         (), description="added to the rewards of episodes: diversity, penalties"
@@ -248,6 +255,7 @@ class RunConfig(Settings):
         if is_only_read():  # it was checked when the run began
             return self
         self._check_names()
+        self._check_cuts()
         self._check_schedules()
         for trainer in map(self.learner_of, self.learning):
             self._check_learner(trainer)
@@ -261,6 +269,15 @@ class RunConfig(Settings):
             if find_spec(tracker) is None:
                 raise ValueError(f"report_to: '{tracker}' is not installed; pip install {tracker}")
         return self
+
+    def _check_cuts(self) -> None:
+        """Raises ValueError for a player's `max_prompt` where no prompt is to be cut."""
+        for name, player in self.players.items():
+            if getattr(player, "max_prompt", None) and self.too_long != "cut_prompt":
+                raise ValueError(
+                    f"players.{name}.max_prompt: is where prompts are cut; set too_long: "
+                    "cut_prompt, or leave it out"
+                )
 
     def _check_names(self) -> None:
         """Raises ValueError for faulty names of players, and where no such player learns."""

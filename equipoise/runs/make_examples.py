@@ -9,13 +9,15 @@ import msgspec
 from equipoise.answer import answer_of
 from equipoise.data.episodes import episodes
 from equipoise.data.pairs import JudgedMatches
-from equipoise.data.truncation import drop_truncated, is_truncated, mark_truncated
+from equipoise.data.truncation import drop_truncated, fitting_pairs, is_truncated, mark_truncated
 from equipoise.data.win_probabilities import Samples, WinRule, with_wins
 from equipoise.errors import ConfigError, NoSignal
+from equipoise.players.local import Local
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import record_matches
+from equipoise.runs.room_for_prompts import TOO_LONG
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId
 
 OPPONENTS = "opponents"
@@ -56,11 +58,17 @@ def _record_pairs(
     learner: PlayerId,
     t: int,
 ) -> list[Pair]:
+    config = run.config
     key = f"{t}/pair/{learner.name}"
     if run.ledger.stage_facts(key) is None:
         run.show("pair", None, t, learner.name)
         with run.stage("pair", key, t) as facts:
             pairs, dropped = _make_pairs(run, matches, judgements, learner, t)
+            pairs, unfit = _fitting(run, pairs, learner)
+            if unfit and config.too_long == "drop":
+                dropped = {**dropped, TOO_LONG: unfit}
+            elif unfit:
+                facts.update(cut_to_fit=unfit)
             if not pairs:
                 raise _no_signal("pair", matches, learner, t, dropped)
             run.ledger.add_pairs(pairs, learner)
@@ -101,6 +109,15 @@ def _make_pairs(
     samples = opponent_samples(run, matches, judgements, learner, t)
     pairs, unmet = with_wins(pairs, samples, opponents, rule)
     return pairs, {**dropped, **unmet}
+
+
+def _fitting(run: OpenRun, pairs: Sequence[Pair], learner: PlayerId) -> tuple[list[Pair], int]:
+    """(the pairs that the learner is taught; how many do not fit its model whole)."""
+    player = run.config.playing[learner.name]
+    if not isinstance(player, Local):
+        return list(pairs), 0
+    encoding = player.shared_encoding(run.resources)
+    return fitting_pairs(pairs, lambda row: encoding.fits(*row), run.config.too_long)
 
 
 def _with_certain_wins(run: OpenRun, pairs: list[Pair], t: int) -> list[Pair]:
@@ -159,7 +176,7 @@ def opponent_samples(
 
 def _recorded_answers(
     run: OpenRun, player: PlayerId, learner: PlayerId, t: int
-) -> tuple[list[Match], list[Judgement]]:
+) -> tuple[Sequence[Match], list[Judgement]]:
     """An earlier generation's training matches against itself, where all prompts are alike."""
     generations = range(t) if run.config.prompts.reuse == "same" else ()
     played = [
@@ -176,7 +193,7 @@ def _recorded_answers(
 
 def _answer_alone(
     run: OpenRun, player: PlayerId, learner: PlayerId, t: int
-) -> tuple[list[Match], list[Judgement]]:
+) -> tuple[Sequence[Match], list[Judgement]]:
     """Have an opponent answer the generation's prompts, scored by the learner's judge."""
     config = run.config
     judge = config.judge_of(learner.name)

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from equipoise import seeds
 from equipoise.answer import answer_of
 from equipoise.games.base import Game
+from equipoise.ledger.recorded_matches import RecordedMatches
 from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.match_play import Batch
 from equipoise.matches.match_play import play as play_together
@@ -18,13 +19,13 @@ from equipoise.runs.contexts import match_context
 from equipoise.runs.monitor import within
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.prompt_splits import MADE
-from equipoise.types import Match, Move, PlayerId, Prompt, record_id
+from equipoise.types import Match, Move, Prompt, record_id
 
 T = TypeVar("T")
 AHEAD = 4  # batches of answers that are measured between two commits
 
 
-def play(run: OpenRun, prompts: Sequence[Prompt], t: int) -> list[Match]:
+def play(run: OpenRun, prompts: Sequence[Prompt], t: int) -> Sequence[Match]:
     """Play the scheduled matches of generation t; none where its pairs are the data's."""
     if not run.config.plays(t):
         return []
@@ -44,16 +45,17 @@ def record_matches(
     part: str,
     player: str = "",
     temperature: float | None = None,
-) -> list[Match]:
+) -> Sequence[Match]:
     """All matches of the stage `key`, in order, played if not recorded yet.
+
+    They are read from the ledger when they are asked for, a part at a time: a generation of many
+    prompts is not held in memory, neither while it is played nor later.
 
     `player`: the name of the only player in all the seats, if there is only one; `temperature`: of
     all players' sampling, None for their own.
     """
-    planned = [
-        _plan(run, i, prompt, seats, t, part, temperature)
-        for i, (prompt, seats) in enumerate(seatings)
-    ]
+    planned = PlannedMatches(run.config.seed, seatings, t, part, temperature)
+    played = RecordedMatches(run.ledger, [plan.id for plan in planned])
     if run.ledger.stage_facts(key) is None:
         title = "play" if part == "train" else f"play {part.replace('_', '-')}"
         run.show(title, len(planned), t, player)
@@ -65,14 +67,12 @@ def record_matches(
                     made = play_together(chunk, run.config.game, None, act)
                 run.ledger.add_matches(made)
             facts.update(matches=len(planned))
-            played = run.ledger.matches_of(plan.id for plan in planned).values()
             if not run.config.game.raw_moves and (thoughts := count_thoughts(played)):
                 facts["thoughts"] = thoughts
             if engines:
                 answered_by = {name: engine.sampler_facts() for name, engine in engines.items()}
                 facts["samplers"] = answered_by
-    recorded = run.ledger.matches_of(plan.id for plan in planned)
-    return [recorded[plan.id] for plan in planned]
+    return played
 
 
 def count_thoughts(matches: Iterable[Match]) -> dict[str, dict[str, int]]:
@@ -93,20 +93,36 @@ def count_thoughts(matches: Iterable[Match]) -> dict[str, dict[str, int]]:
     }
 
 
-def _plan(
-    run: OpenRun,
-    i: int,
-    prompt: Prompt,
-    seats: dict[str, PlayerId],
-    t: int,
-    part: str,
-    temperature: float | None,
-) -> Planned:
-    seed = run.config.seed
-    seating = ",".join(f"{seat}={player}" for seat, player in seats.items())
-    cooled = () if temperature is None else (temperature,)
-    identity = record_id("match", seed, part, t, i, prompt.id, seating, *cooled)
-    return Planned(identity, t, part, prompt, seats, seeds.child(seed, "match", identity))
+class PlannedMatches(Sequence[Planned]):
+    """The matches of a stage, each made of its seating when it is asked for."""
+
+    def __init__(
+        self, seed: int, seatings: Seatings, t: int, part: str, temperature: float | None = None
+    ) -> None:
+        self._seed = seed
+        self._seatings = seatings
+        self._t = t
+        self._part = part
+        self._cooled = () if temperature is None else (temperature,)
+
+    def __len__(self) -> int:
+        return len(self._seatings)
+
+    @overload
+    def __getitem__(self, index: int) -> Planned: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Planned]: ...
+    def __getitem__(self, index: int | slice) -> Planned | list[Planned]:
+        places = range(len(self))[index]
+        if isinstance(places, range):
+            return [self[place] for place in places]
+        prompt, seats = self._seatings[places]
+        seating = ",".join(f"{seat}={player}" for seat, player in seats.items())
+        identity = record_id(
+            "match", self._seed, self._part, self._t, places, prompt.id, seating, *self._cooled
+        )
+        dice = seeds.child(self._seed, "match", identity)
+        return Planned(identity, self._t, self._part, prompt, seats, dice)
 
 
 def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequence[Planned]]:
@@ -116,17 +132,23 @@ def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequen
     answers grow together. What is measured, of which every answer may have another length, comes in
     `AHEAD` batches of its local player: those that wait take the places of answers that have ended.
     """
-    known = run.ledger.recorded_ids("matches", [plan.id for plan in planned])
-    seats = max((len(plan.seats) for plan in planned), default=1)
+    seats = 1
+    measured = False
+    names: set[str] = set()
+    for plan in planned:
+        seats = max(seats, len(plan.seats))
+        if plan.split != "train":
+            measured = True
+            names.update(player.name for player in plan.seats.values())
     answers = answers_at_once(run)
-    if any(plan.split != "train" for plan in planned):
-        names = {player.name for plan in planned for player in plan.seats.values()}
+    if measured:
         players = [run.config.players.get(name) for name in names]
         batches = [player.batch_size for player in players if isinstance(player, Local)]
         answers = max(answers, AHEAD * max(batches, default=0))
     size = max(run.config.commit_every, answers // max(1, seats))
     for chunk in chunks(planned, size):
-        if not all(plan.id in known for plan in chunk):
+        ids = {plan.id for plan in chunk}
+        if len(run.ledger.recorded_ids("matches", ids)) < len(ids):
             yield chunk
         run.monitor.advance(len(chunk))
 

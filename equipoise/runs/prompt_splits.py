@@ -3,9 +3,10 @@
 from functools import cached_property
 
 from equipoise.ledger.ledger import Ledger
-from equipoise.prompts.split import load_split
+from equipoise.prompts.split import PromptSplit, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.monitor import Monitor, StageClock
+from equipoise.runs.room_for_prompts import too_long, without_too_long
 from equipoise.types import Prompt
 
 MADE = "attack"
@@ -52,7 +53,7 @@ class PromptSplits:
         self._monitor.stage("prompts")
         with self._stage("deal", "deal", 0) as facts:
             with self._ledger.transaction():
-                split = load_split(config.prompts, config.generations, config.seed)
+                split = deal(config)
                 self._ledger.add_prompts(split.held_out, "held_out", 0)
                 self._ledger.add_prompts(split.test, "test", 0)
                 for t, part in enumerate(split.parts):
@@ -63,3 +64,17 @@ class PromptSplits:
                 test=len(split.test),
                 dropped=split.dropped,
             )
+            if split.kept:
+                facts.update(kept=split.kept)
+            if config.too_long == "cut_prompt":
+                dealt = [*split.training, *split.held_out, *split.test]
+                facts.update(cut_prompts=len(too_long(config, dealt)))
+
+
+def deal(config: RunConfig) -> PromptSplit:
+    """The run's prompts, loaded, without those that do not fit, and split by its seed.
+
+    Raises DataError as `split` does.
+    """
+    source = without_too_long(config.prompts.load(), config)
+    return split_source(source, config.prompts, config.generations, config.seed)

@@ -376,7 +376,7 @@ def test_whether_a_runs_base_is_trusted_is_asked_where_no_other_is_named(
     for given, questions in (((), [run]), (("--base", "b"), []), (("--trust",), [])):
         asked.clear()
         done = command("merge", generation, "--to", "whole", *given)
-        assert done.code == 2 and "holds no adapter" in done.err
+        assert done.code == 2 and "holds neither an adapter" in done.err
         assert asked == questions
 
 

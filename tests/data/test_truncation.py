@@ -5,7 +5,8 @@ import pytest
 
 from equipoise.data.opponent_logprobs import text_key
 from equipoise.data.pairs import BestWorst, JudgedMatches
-from equipoise.data.truncation import drop_truncated, mark_truncated, truncated_seats
+from equipoise.data.truncation import drop_truncated, fitting_pairs, mark_truncated, truncated_seats
+from equipoise.errors import DataError
 from equipoise.types import Judgement, Match, Move, Pair, PlayerId, Turn, View, user
 
 CHAT = (user("?"),)
@@ -80,3 +81,20 @@ def test_a_cut_move_before_a_seats_last_is_dropped_too():
     both = tuple(msgspec.structs.replace(turn, seat="0") for turn in match.turns)
     (kept,), _ = drop_truncated([msgspec.structs.replace(match, turns=both)], needed=1)
     assert [turn.move.text for turn in kept.turns] == ["fold"]
+
+
+def test_pairs_that_do_not_fit_go_or_stay_as_is_said():
+    short = Pair("a", 0, "p", CHAT, "yes", "no", 1.0, 0.0)
+    longer = msgspec.structs.replace(short, id="b", rejected="no, " * 9)
+    seen = []
+
+    def fits(row):
+        seen.append(row)
+        return len(row[1]) < 9
+
+    assert fitting_pairs([short, longer], fits, "drop") == ([short], 1)
+    assert fitting_pairs([longer, short], fits, "cut_answer") == ([longer, short], 1)
+    assert fitting_pairs([short], fits, "stop") == ([short], 0)
+    with pytest.raises(DataError, match=r"do not fit the learner's max_length .*begins '\?'"):
+        fitting_pairs([short, longer], fits, "stop")
+    assert (CHAT, "no, " * 9, False) in seen

@@ -1,17 +1,21 @@
 """Supervised fine-tuning on tiny random models."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
-from equipoise.errors import NoSignal
+from equipoise.errors import DataError, NoSignal
 from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.sft_learner import SFT, train_sft
+from equipoise.learners.sft_learner import SFT, fitting_rows, train_sft
 from equipoise.models.adapters import Lora
 from equipoise.models.encoding import Encoding
-from equipoise.models.loading import load_tokenizer
+from equipoise.models.loading import load_config, load_tokenizer, written_dtype
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
@@ -71,13 +75,76 @@ def test_the_loss_is_of_the_answers_tokens_alone(model_folder, tmp_path):
     assert told["cut_rows"] == 0
 
 
-def test_rows_that_do_not_fit_are_counted(model_folder, tmp_path):
+LONG = (EXAMPLES[0][0], "It is one, and one more than that.")
+
+
+@pytest.mark.parametrize(
+    ("too_long", "cut", "dropped"), [("drop", 0, 1), ("cut_answer", 1, 0), ("cut_prompt", 1, 0)]
+)
+def test_rows_that_do_not_fit_are_counted(model_folder, tmp_path, too_long, cut, dropped):
     folder = model_folder("llama")
     encoding = Encoding(load_tokenizer(folder), 512)
     fits = max(len(encoding.join(*example)[0]) for example in EXAMPLES)
-    examples = [*EXAMPLES, (EXAMPLES[0][0], "It is one, and one more than that.")]
     few = settings(epochs=1, batch_size=7)
-    assert train_sft(folder, examples, tmp_path, few, max_length=fits)["cut_rows"] == 1
+    given = {"max_length": fits, "too_long": too_long}
+    told = train_sft(folder, [*EXAMPLES, LONG], tmp_path, few, **given)
+    assert (told["cut_rows"], told["dropped_rows"]) == (cut, dropped)
+
+
+def test_a_row_that_does_not_fit_stops_where_it_is_to(model_folder, tmp_path):
+    with pytest.raises(DataError, match=r"a row needs \d+ tokens, more than max_length = 30"):
+        train_sft(model_folder("llama"), [LONG], tmp_path, max_length=30, too_long="stop")
+    with pytest.raises(NoSignal, match="every row is too long"):
+        train_sft(model_folder("llama"), [LONG], tmp_path, max_length=30)
+
+
+def test_a_cut_prompt_loses_its_beginning_and_a_cut_answer_its_end(model_folder):
+    whole = Encoding(load_tokenizer(model_folder("llama")), 512)
+    chat, text = LONG
+    prompt, answer = whole.prompt_ids(chat), whole.answer_ids(text)
+    most = len(prompt) + len(answer) - 3
+    encoding = Encoding(load_tokenizer(model_folder("llama")), most)
+    made = {}
+    for rule in ("cut_prompt", "cut_answer"):
+        (row,) = fitting_rows([LONG], encoding, rule, {})
+        made[rule] = (row.answers.prompt, row.answers.answers[0])
+    assert made["cut_prompt"] == (prompt[3:], answer)
+    assert made["cut_answer"] == (prompt, answer[:-3])
+    endless = (user("and " * 300),), text
+    assert fitting_rows([endless], encoding, "cut_answer", counts := {}) == []
+    assert counts == {"cut_rows": 0, "dropped_rows": 1}
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "written"),
+    [
+        (torch.bfloat16, "auto", torch.bfloat16),
+        (torch.float16, "auto", torch.float16),
+        (torch.float32, "auto", torch.float32),
+        (torch.bfloat16, "float32", torch.float32),
+        (torch.float32, "bfloat16", torch.bfloat16),
+    ],
+)
+def test_weights_are_written_in_the_models_precision_or_the_one_asked_for(
+    model_folder, tmp_path, own, asked, written
+):
+    base = tmp_path / "base"
+    whole = AutoModelForCausalLM.from_pretrained(model_folder("llama"), dtype=own)
+    whole.save_pretrained(base)
+    load_tokenizer(model_folder("llama")).save_pretrained(base)
+    train_sft(base, EXAMPLES[:2], tmp_path / "out", settings(epochs=1), dtype=asked)
+    weights = load_file(tmp_path / "out" / "model.safetensors")
+    assert {weight.dtype for weight in weights.values()} == {written}
+    assert load_config(str(tmp_path / "out")).dtype == written
+
+
+def test_a_model_that_names_no_precision_has_that_of_its_weights(model_folder, tmp_path):
+    whole = AutoModelForCausalLM.from_pretrained(model_folder("llama"), dtype=torch.bfloat16)
+    whole.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config.pop("dtype", None)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert written_dtype(str(tmp_path)) == torch.bfloat16
 
 
 def test_no_example_is_no_training(model_folder, tmp_path):

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from equipoise_neighbours.import_matches import record_matches
 
+from equipoise.api.played_elsewhere import record_matches
 from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.base import read_scores
 

@@ -276,3 +276,43 @@ def test_prompts_that_were_dropped_are_counted_where_too_few_are_left():
         fit_counts(kept, PromptSource(prompts(" ", "\n")), 1)
     with pytest.raises(DataError, match=r"\(dropped: 2 empty\)"):
         split(PromptSource(prompts(" ", "\n")), generations=1, per_generation=1, held_out=1, seed=0)
+
+
+def with_repeats():
+    """Nine prompts, three of them twice or with other spaces, and parts that share some of them."""
+    pool = prompts(*(f"prompt {i}" for i in range(9)), "prompt 1", "prompt 1", " ", "Prompt  2")
+    return PromptSource(pool, prompts("prompt 3", "apart"), prompts("prompt 1", "PROMPT 3", "last"))
+
+
+def test_repeats_and_overlaps_are_left_out_and_counted():
+    asked = {"generations": 1, "per_generation": 6, "held_out": 2, "test": 3, "seed": 0}
+    result = split(with_repeats(), **asked)
+    assert result.dropped == {"empty": 1, "duplicate": 2, "in_test": 2, "held_out_in_test": 1}
+    assert not result.kept
+
+
+def test_repeats_and_overlaps_are_kept_where_that_is_asked_for_and_counted():
+    asked = {"generations": 1, "per_generation": 12, "held_out": 2, "test": 3, "seed": 0}
+    result = split(with_repeats(), repeats="keep", **asked)
+    assert result.dropped == {"empty": 1}
+    assert result.kept == {"duplicate": 2, "in_held_out": 1, "in_test": 4, "held_out_in_test": 1}
+    texts = sorted(prompt.messages[-1].content for prompt in result.parts[0])
+    assert texts.count("prompt 1") == 3 and len(texts) == 12
+    assert len({prompt.id for prompt in result.parts[0]}) == 12, "a repeat is a prompt of its own"
+
+
+def test_of_kept_repeats_some_may_be_held_out_and_that_is_counted():
+    pool = prompts(*["the same"] * 8)
+    asked = {"generations": 2, "per_generation": 3, "held_out": 2, "seed": 0}
+    result = split(PromptSource(pool), repeats="keep", **asked)
+    assert result.kept == {"duplicate": 7, "in_held_out": 6}
+    with pytest.raises(DataError, match="7 duplicate"):
+        split(PromptSource(pool), **asked)
+
+
+def test_what_a_source_left_out_is_counted_with_the_rest():
+    source = PromptSource(numbered(4), dropped={"too_long": 3})
+    result = split(source, generations=1, per_generation=2, held_out=1, seed=0)
+    assert result.dropped == {"too_long": 3}
+    with pytest.raises(DataError, match="3 too_long"):
+        split(source, generations=9, per_generation=2, held_out=1, seed=0)

@@ -12,6 +12,7 @@ from small import SMALL, settings
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.planning.checks import UNREAD, check_endpoints, check_run, unread_settings
+from equipoise.prompts.row_prompts import to_prompt
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 
@@ -237,15 +238,56 @@ def test_a_few_prompts_without_an_answer_are_noted(rows):
     assert any("'exact' can judge no answer to" in note for note in checked.notes)
 
 
-def test_prompts_that_leave_no_room_for_an_answer_are_said_first(rows):
-    endless = [{"prompt": f"Tell me about {word} and " * 90} for word in ("hay", "ice")]
+ENDLESS = [{"prompt": f"Tell me about {word} and " * 90} for word in ("hay", "ice")]
+
+
+def test_prompts_that_leave_no_room_for_an_answer_are_said_first_where_they_are_to_stop(rows):
     with pytest.raises(ConfigError) as caught:
-        check_run(mnpo(rows([*PLAIN, *endless]), *settings(judge="shorter")))
+        given = settings(judge="shorter", too_long="stop")
+        check_run(mnpo(rows([*PLAIN, *ENDLESS]), *given))
     in_training, held_out = str(caught.value).splitlines()
     for fault in (in_training, held_out):
         assert fault.startswith("players.policy: a prompt of ")
         assert "no room for an answer within max_length = 128 (it begins 'Tell" in fault
     assert in_training.endswith("(training)") and held_out.endswith("(held-out)")
+
+
+@pytest.mark.parametrize("rule", ["drop", "cut_answer"])
+def test_prompts_that_leave_no_room_for_an_answer_are_left_out_and_counted(rows, rule):
+    checked = check_run(mnpo(rows([*PLAIN, *ENDLESS]), *settings(judge="shorter", too_long=rule)))
+    assert checked.split.dropped == {"too_long": 2}
+    assert any("2 too long to leave room for an answer" in note for note in checked.notes)
+    dealt = [*checked.split.training, *checked.split.held_out]
+    assert len(dealt) == 38 and all(len(p.messages[0].content) < 90 for p in dealt)
+
+
+def test_prompts_may_be_cut_to_leave_room_and_that_is_counted(rows):
+    given = settings(judge="shorter", too_long="cut_prompt", policy__max_new_tokens=40)
+    checked = check_run(mnpo(rows([*PLAIN, *ENDLESS]), *given))
+    policy = checked.config.players["policy"]
+    assert policy.max_prompt == 88 and not checked.split.dropped
+    assert "prompts: 2 lose their first tokens (too_long: cut_prompt)" in checked.notes
+    encoding = policy.encoding()
+    chat = to_prompt(ENDLESS[0], "", "").messages
+    whole = encoding.whole_prompt_ids(chat)
+    assert encoding.prompt_ids(chat) == whole[-88:] and len(whole) > 128
+
+
+def test_a_bound_on_prompts_needs_the_rule_that_cuts_them(rows):
+    with pytest.raises(ConfigError, match=r"players.policy.max_prompt: .* too_long: cut_prompt"):
+        mnpo(rows(PLAIN), *settings(policy__max_prompt=40))
+    with pytest.raises(ConfigError, match="leave no room for an answer within max_length: 128"):
+        mnpo(rows(PLAIN), *settings(policy__max_prompt=128, too_long="cut_prompt"))
+
+
+def test_kept_repeats_and_leaks_are_noted(rows):
+    leaky = [*PLAIN, *PLAIN[:9]]
+    apart = rows([PLAIN[3], {"prompt": "Only here."}], "apart.jsonl")
+    given = settings(judge="shorter", prompts__held_out_path=apart, prompts__repeats="keep")
+    checked = check_run(mnpo(rows(leaky), *given))
+    (note,) = [note for note in checked.notes if "prompts.repeats" in note]
+    assert "9 repeated, 2 also among the held-out ones" in note
+    assert note.endswith("are in part of what was trained on")
 
 
 def test_counts_shrink_to_the_file(rows):

@@ -2,6 +2,7 @@
 to a hub, is refused before any work.
 """
 
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from equipoise.api import merge_adapter
 from equipoise.models.adapters import Lora
-from equipoise.models.loading import load_model
+from equipoise.models.loading import load_model, written_dtype
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -65,11 +66,22 @@ def test_weights_are_written_in_the_precision_that_is_asked_for(dtype, command, 
     }
 
 
-def test_a_base_that_names_no_precision_is_written_in_float32(adapter_copy, tmp_path, monkeypatch):
-    monkeypatch.setattr(merge_adapter, "load_config", lambda _: SimpleNamespace(dtype=None))
-    merge_adapter.merge(adapter_copy / "players" / "policy" / "1", tmp_path / "whole")
-    weights = load_file(tmp_path / "whole" / "model.safetensors").values()
-    assert {weight.dtype for weight in weights} == {torch.float32}
+def test_a_generation_of_whole_weights_is_written_in_the_bases_precision(
+    command, adapter_copy, tmp_path
+):
+    adapter = adapter_copy / "players" / "policy" / "1"
+    assert command("merge", adapter, "--to", "whole").code == 0
+    shutil.rmtree(adapter)
+    generation = shutil.copytree(tmp_path / "whole", adapter)
+    long = {name: w.float() for name, w in load_file(generation / "model.safetensors").items()}
+    save_file(long, generation / "model.safetensors", {"format": "pt"})
+    config = adapter_copy / "config.yaml"
+    config.write_text(re.sub(r"lora:\n(      .*\n)+", "lora: null\n", config.read_text()))
+    for asked, written in (("auto", None), ("float16", torch.float16)):
+        to = tmp_path / asked
+        merge_adapter.merge(generation, to, dtype=asked)
+        expected = written or written_dtype("builtin/beginner")
+        assert {w.dtype for w in load_file(to / "model.safetensors").values()} == {expected}
 
 
 def test_what_cannot_be_merged_is_refused(command, adapter_copy, tmp_path):
@@ -80,7 +92,7 @@ def test_what_cannot_be_merged_is_refused(command, adapter_copy, tmp_path):
     (whole / "adapter_config.json").unlink()
     refusals = [
         ((adapter, "--to", "full"), "not empty"),
-        ((whole, "--to", "out"), "holds no adapter"),
+        ((whole, "--to", "out"), "holds neither an adapter"),
         ((adapter_copy, "--to", "out"), "is no generation of a run"),
         ((tmp_path / "absent" / "1", "--to", "out"), "is no generation of a run"),
         ((adapter, "--to", "full/thesis.tex/out"), "cannot be written"),

@@ -148,7 +148,7 @@ def undisturbed(part, t):
         tempfile.TemporaryDirectory() as folder,
         Ledger.create(Path(folder, "ledger.sqlite")) as ledger,
     ):
-        matches = record_matches(opened(ledger), "once", seatings(part, t), t, part)
+        matches = list(record_matches(opened(ledger), "once", seatings(part, t), t, part))
     METER.left = left
     return matches
 

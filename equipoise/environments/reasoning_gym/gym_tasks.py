@@ -68,7 +68,8 @@ class TaskPrompts(Prompts):
         for size in sizes:
             parts.append([self._prompt(n, sum(sizes)) for n in range(start, start + size)])
             start += size
-        return PromptSource(*parts)
+        training, held_out, test = parts
+        return PromptSource(training, held_out, test)
 
     def _prompt(self, number: int, total: int) -> Prompt:
         names = list(self.task)

@@ -149,7 +149,7 @@ def _model(population: Population, player: PlayerId) -> Iterator[HarnessModel]:
     device = choose_device(settings.device)
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="equipoise-"))
-        settings.encoding().save(folder)  # with the player's template
+        settings.encoding().save(folder, dated=True)  # with the player's template
         yield HarnessModel(
             model=str(weights) if whole else base,
             adapter=str(weights) if is_adapter else None,

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from equipoise_neighbours.import_matches import record_matches
 from equipoise_neighbours.leaderboard import write_leaderboard
 
 import equipoise
+from equipoise.api.played_elsewhere import record_matches
 from equipoise.errors import DataError, RunError
 from equipoise.ledger.ledger import Ledger
 from equipoise.types import Message, PlayerId, user

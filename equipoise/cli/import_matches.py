@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from equipoise.system.command_options import Json, say, show
-from equipoise_neighbours.import_matches import record_matches
 
 
 def import_matches(
@@ -21,7 +20,8 @@ def import_matches(
         typer.Option(
             "--from",
             metavar="SOURCE",
-            help="who wrote the files: lmarena, textarena, verifiers or equipoise",
+            help="who wrote the files: mnpo, sparta, gtalign, lmarena, textarena, verifiers or "
+            "equipoise",
         ),
     ],
     out: Annotated[Path, typer.Option(help="the run directory to make")],
@@ -35,10 +35,12 @@ def import_matches(
 
     `rate`, `judge` and `report` work on it as on any run; nobody plays or learns.
     """
+    from equipoise.api.played_elsewhere import record_matches
+
     made = record_matches(files, source, out, limit, overwrite)
     if json:
         show({"run": str(out), **made})
     else:
         say("{matches:,} matches of {players:,} players, {judged:,} judged".format(**made))
-        deeper = f"report {out} --leaderboard" if made["judged"] else f"status {out}"
+        deeper = f"report {out}" if made["judged"] else f"judge {out} --with … --part train"
         say(f"go deeper: equipoise {deeper}")
