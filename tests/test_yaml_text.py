@@ -33,7 +33,7 @@ REFUSED = {
     "a list as a key": ("? [a]\n: 1", "cannot be a key"),
     "itself": ("a: &a [*a]", "*a names nothing"),
     "tag": ("a: !!python/object:os.x 1", "tag"),
-    "two documents": ("a: 1\n---\nb: 2\n", "second document"),
+    "two documents": ("a: 1\n---\nb: 2\n", "another document"),
     "escape": ("a: \x1b[31m", "not YAML"),
     "surrogate": ("a: \ud800", "not YAML"),
     "open": ("a: [1, 2", "not YAML"),
