@@ -34,6 +34,7 @@ from equipoise.learners.training_worker import carry_out, orders
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.sampling.engines.base import EngineAdapter
+from equipoise.system.folder import draft_name
 from equipoise.types import PlayerId
 
 WITH_CRITIC = {"estimator": "gae", "critic": "model", "entropy": 0.01}
@@ -309,7 +310,7 @@ def test_an_engine_has_the_two_newest_adapters(tmp_path):
     adapters = EngineAdapters(adapter_policy(), tmp_path, lambda: learner)
     assert adapters.newest() is None  # the base that it began with
     # what a process that was killed had written of it, whole or in part, is written anew
-    for left in ("10", ".10"):
+    for left in ("10", draft_name("10")):
         (tmp_path / left).mkdir()
         (tmp_path / left / "old").touch()
     for generation in (1, 2, 10, 9):
@@ -320,16 +321,16 @@ def test_an_engine_has_the_two_newest_adapters(tmp_path):
 
 
 def test_an_adapter_is_written_once_and_takes_the_place_of_what_a_crash_left(tmp_path):
-    for left in ("3", ".3"):
+    for left in ("3", draft_name("3")):
         (tmp_path / left).mkdir()
         (tmp_path / left / "half").touch()
     learner = PlayerId("policy", 3)
     adapters = EngineAdapters(adapter_policy(), tmp_path, lambda: learner)
     third = adapters.newest()
     assert [path.name for path in tmp_path.iterdir()] == ["3"]
-    assert [(path.name, path.read_text()) for path in (tmp_path / "3").iterdir()] == [
-        ("adapter_model.safetensors", ".3")
-    ]
+    [written] = (tmp_path / "3").iterdir()
+    assert written.name == "adapter_model.safetensors"
+    assert written.read_text().startswith(".3.draft.")
     assert third == EngineAdapter.of("policy@3", tmp_path / "3")
     (tmp_path / "3" / "adapter_model.safetensors").write_text("as it was sent")
     assert adapters.newest() is third
