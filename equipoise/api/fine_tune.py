@@ -100,7 +100,7 @@ def fine_tune(
         )
 
     with within(monitor, steps, steps):
-        write_folder(out, write)
+        write_folder(out, write, begun=False)  # after the training, at its end
     return FineTuned(out, len(examples), metrics, left_out)
 
 

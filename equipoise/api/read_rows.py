@@ -10,7 +10,7 @@ from equipoise.models.encoding import EncodedAnswer, Encoding
 from equipoise.prompts.prompt_files import Files, names_hub_data
 from equipoise.prompts.row import Purpose, chosen_answer, rejected_answer, sft_example
 from equipoise.prompts.row_prompts import RowPrompts
-from equipoise.prompts.shown_row import ShownRow, show_rows
+from equipoise.prompts.shown_row import ShownRow, any_scored, show_rows
 
 PURPOSES: tuple[Purpose, ...] = ("prompts", "pairs", "sft")
 FILES = ("jsonl", "json", "csv", "tsv", "parquet", "ndjson")
@@ -36,8 +36,9 @@ def rows(
     if purpose not in (None, *PURPOSES):
         raise ConfigError(f"rows: as {purpose!r}: known: {', '.join(PURPOSES)}")
     source = source_of(str(path), schema)
-    shown = show_rows(source, source.raw_rows(), purpose)  # type: ignore[arg-type]
-    return shown if limit is None else islice(shown, limit)
+    scored = purpose in (None, "pairs") and any_scored(source, islice(source.raw_rows(), limit))
+    read = islice(source.raw_rows(), limit)
+    return show_rows(source, read, purpose, scored=scored)  # type: ignore[arg-type]
 
 
 def source_of(path: str, schema: str | None) -> RowPrompts:

@@ -13,7 +13,13 @@ from pydantic import Field
 
 from equipoise.data.pairs import JudgedMatches, PairMaker, ScoredAnswer, pair_of
 from equipoise.prompts.columns import BLANK, WEIGHT_ZERO
-from equipoise.prompts.row import chosen_answer, rejected_answer, taught_answer
+from equipoise.prompts.row import (
+    IDENTICAL,
+    chosen_answer,
+    pair_fault,
+    rejected_answer,
+    taught_answer,
+)
 from equipoise.prompts.schemas.conversation import read_answer
 from equipoise.system.effects import Text
 from equipoise.types import Answer, Match, Pair, Prompt, Turn, Turns, record_id
@@ -65,8 +71,8 @@ class Data(PairMaker):
     ) -> tuple[list[Pair], dict[str, int]]:
         """(a pair a prompt; the number of prompts without one, by reason).
 
-        Reasons: no_answer, identical, weight (0), score (not a finite number, or none where other
-        rows have one).
+        Reasons: no_answer, identical, weight (0), score (not a finite number, lower than the other
+        answer's, or none where other rows have one).
         """
         pairs: list[Pair] = []
         dropped: Counter[str] = Counter()
@@ -76,11 +82,9 @@ class Data(PairMaker):
             if better is None or worse is None or is_blank(better) or is_blank(worse):
                 dropped[NO_ANSWER] += 1
                 continue
-            if better.value == worse.value:
-                dropped["identical"] += 1
-                continue
-            if better.fault or worse.fault:
-                dropped[reason_of(better.fault or worse.fault)] += 1
+            fault = pair_fault(better, worse)
+            if fault:
+                dropped[reason_of(fault)] += 1
                 continue
             better_score, worse_score = better.score, worse.score
             if better_score is None or worse_score is None:
@@ -177,6 +181,8 @@ def is_blank(answer: Answer) -> bool:
 
 def reason_of(fault: str) -> str:
     """The word under which pairs with this fault are counted."""
+    if fault == IDENTICAL:
+        return "identical"
     return "weight" if fault.startswith(WEIGHT_ZERO) else "score"
 
 

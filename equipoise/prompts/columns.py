@@ -66,11 +66,11 @@ SCORES = ("score", "rating", "reward", "overall_score", "quality_score", "overal
 MARGINS = ("margin", "score_margin", "score_diff", "score_difference", "rating_margin")
 TRUE_LABELS = (
     *("true", "1", "1.0", "yes", "good", "desirable", "chosen", "positive", "accepted"),
-    *("preferred", "like", "liked", "thumbs_up", "up", "win", "correct", "+"),
+    *("preferred", "like", "liked", "thumbs_up", "up", "win", "correct", "+", "👍"),
 )
 FALSE_LABELS = (
     *("false", "0", "0.0", "-1", "-1.0", "no", "bad", "undesirable", "rejected", "negative"),
-    *("dispreferred", "dislike", "disliked", "thumbs_down", "down", "lose", "incorrect", "-"),
+    *("dispreferred", "dislike", "disliked", "thumbs_down", "down", "lose", "incorrect", "-", "👎"),
 )
 EMPTY: tuple[Any, ...] = (None, "", [], {}, ())
 NOT_FINITE = "the score is not a finite number"
@@ -169,6 +169,26 @@ def check_left(columns: Columns, schema: str, answered: bool) -> None:
             )
 
 
+def pair_names(columns: Columns) -> tuple[str, str] | None:
+    """The columns of a preferred and a rejected answer: `chosen` and `rejected`, or names that add
+    a side to that of an answer, such as `response_accepted` and `response_rejected`.
+    """
+    for names in PAIRS:
+        if columns.has(*names):
+            return names
+    sides: dict[tuple[str, ...], dict[str, str]] = {}
+    for name in columns.values:
+        parts = name_parts(name)
+        for side, synonyms in SIDES.items():
+            answer = tuple(part for part in parts if part not in synonyms)
+            if len(answer) == len(parts) - 1 and set(answer) <= ANSWER_WORDS:
+                sides.setdefault(answer, {})[side] = name
+    for pair in sides.values():
+        if len(pair) == 2:
+            return pair["chosen"], pair["rejected"]
+    return None
+
+
 # -- values
 
 
@@ -223,6 +243,9 @@ SIDES = {
     "chosen": ("chosen", "preferred", "accepted", "winner", "better"),
     "rejected": ("rejected", "dispreferred", "loser", "worse"),
 }
+ANSWER_WORDS = frozenset(
+    ("response", "answer", "completion", "output", "reply", "text", "messages", "conversation")
+)
 MEASURES = ("score", "scores", "rating", "ratings", "reward", "rewards", "grade", "quality")
 
 
@@ -280,8 +303,6 @@ def pair_scores(columns: Columns) -> tuple[dict[str, float | None], str]:
         scores, faults = listed_scores(columns, name)
     if not scores and (name := columns.first(MARGINS)) is not None:
         margin, fault = read_number(columns.take(name), columns.place(name))
-        if margin is not None and margin < 0:
-            fault = f"the margin is negative ({columns.place(name)})"
         scores = {"chosen": margin, "rejected": 0.0}
         faults = [fault] if fault else []
     columns.used.update(MARGINS)

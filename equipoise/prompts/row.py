@@ -18,6 +18,8 @@ from equipoise.prompts.written_chat import Chat, plain, type_name
 from equipoise.types import Answer, Message, Prompt, Turns, record_id
 
 NOT_PREFERRED = "no answer is preferred to another"
+IDENTICAL = "the answers are identical"
+LOWER = "the score of the preferred answer is lower than that of the other"
 Purpose = Literal["prompts", "pairs", "sft"]
 
 # Columns of prompts, for the advice on a row of no known schema: none that holds ids or answers.
@@ -284,7 +286,7 @@ def why_no_pair(answers: tuple[Answer, ...]) -> str:
     if any(answer.fault for answer in answers):
         return next(answer.fault for answer in answers if answer.fault)
     if len({answer.messages for answer in answers}) == 1:
-        return "the answers are identical"
+        return IDENTICAL
     return NOT_PREFERRED
 
 
@@ -294,5 +296,7 @@ def pair_fault(better: Answer, worse: Answer) -> str:
         if answer.fault:
             return answer.fault
     if better.messages == worse.messages:
-        return "the answers are identical"
+        return IDENTICAL
+    if better.score is not None and worse.score is not None and better.score < worse.score:
+        return f"{LOWER} ({better.score:g} and {worse.score:g})"
     return ""

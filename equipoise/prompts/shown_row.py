@@ -98,18 +98,42 @@ class RowCounts:
             yield f"left out: {len(places):,}: {reason}: {listed}{others}"
 
 
+NO_SCORES = "the pair has no scores, and others of the file have"
+
+
 def show_rows(
-    source: RowPrompts, rows: Iterable[tuple[str, Any, str]], purpose: Purpose | None
+    source: RowPrompts,
+    rows: Iterable[tuple[str, Any, str]],
+    purpose: Purpose | None,
+    *,
+    scored: bool = False,
 ) -> Iterator[ShownRow]:
-    """Each (where, row, source) as it is read for a purpose, by default its own."""
+    """Each (where, row, source) as it is read for a purpose, by default its own.
+
+    `scored`: rows of the file have scores, so that pairs without any are left out.
+    """
     for number, (where, raw, name) in enumerate(rows, 1):
         try:
             row = source.read(raw, where, name)
         except DataError as error:
             yield ShownRow(number, where, None, str(error).removeprefix(f"{where}: "))
             continue
-        reason = row.left_out(purpose or row.purpose)
+        own = purpose or row.purpose
+        reason = row.left_out(own)
+        if scored and not reason and own == "pairs" and not is_scored(row):
+            reason = NO_SCORES
         yield ShownRow(number, where, row, reason)
+
+
+def is_scored(row: Row) -> bool:
+    """True for a row with an answer that has a score."""
+    return any(answer.score is not None for answer in row.answers)
+
+
+def any_scored(source: RowPrompts, rows: Iterable[tuple[str, Any, str]]) -> bool:
+    """True where one of the rows has scores; reads no further than to the first that has."""
+    read = (shown.row for shown in show_rows(source, rows, None))
+    return any(row is not None and is_scored(row) for row in read)
 
 
 def first_row_notes(source: Any, purpose: Purpose | None = None) -> tuple[str, ...]:

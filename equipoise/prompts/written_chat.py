@@ -27,6 +27,7 @@ ROLE_NAMES = {  # the names that data sets give to roles -> ours
     **dict.fromkeys(("function_response", "function_result", "tool_result"), "tool"),
     **dict.fromkeys(("function_call", "tool_call", "tool_calls"), "assistant"),
 }
+CALLS = ("function_call", "tool_call", "tool_calls")  # roles whose content is a call, as JSON
 ROLE_KEYS = ("role", "from", "speaker", "author", "sender")
 CONTENT_KEYS = ("content", "value", "text", "message", "parts", "utterance")
 WEIGHT_KEYS = ("weight", "loss", "loss_weight", "train", "trainable")
@@ -133,6 +134,10 @@ def read_message(item: Any, number: int, where: str) -> list[tuple[Message, bool
     if content_key is None and not further and not (is_blank and "role" in item):
         raise DataError(f"{place} needs a role and a content, both text")
     content = read_content(item.get(content_key or ""), place)
+    if str(given_role).strip().lower() in CALLS and not further:
+        calls = written_calls(content)
+        if calls is not None:
+            further, content = {"tool_calls": calls}, ""
     for key in THOUGHTS:
         if item.get(key):
             raise DataError(
@@ -150,6 +155,26 @@ def read_message(item: Any, number: int, where: str) -> list[tuple[Message, bool
     if further:
         written = json.dumps(plain(further, place), ensure_ascii=False, sort_keys=True)
     return [(Message(role, content, written), learned)]
+
+
+def written_calls(text: str) -> list[Any] | None:
+    """The calls that a text writes as JSON: {"name": …, "arguments": …} or a list of them; None for
+    other texts, which stay texts.
+    """
+    try:
+        calls = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    made = []
+    for call in calls if isinstance(calls, list) else [calls]:
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+            return None
+        arguments = call.get("arguments", call.get("parameters", {}))
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        function = {"name": call["name"], "arguments": arguments}
+        made.append({"type": "function", "function": function})
+    return made or None
 
 
 def read_turn(

@@ -289,14 +289,23 @@ class Folder:
         os.mkdir(draft, mode, dir_fd=self._handle)
         return draft
 
-    def write_folder(self, name: str, write: Callable[[Path], None]) -> None:
+    def write_folder(self, name: str, write: Callable[[Path], None], *, begun: bool = True) -> None:
         """Make a folder whole or not at all, in place of an older one. Raises DiskFull.
 
-        `write` is given a new, empty folder.
+        `write` is given a new, empty folder; if not `begun`, the place of one that it makes itself,
+        so that nothing stands there through the hours before.
         """
-        with disk_errors(self.path / name, "free some, then try again"), self.draft_of(name) as new:
-            write(new)
-            self.publish(new.name, name)
+        with disk_errors(self.path / name, "free some, then try again"):
+            if begun:
+                draft = self.begin_draft(name)
+            else:
+                self._sweep(name, own=True)
+                draft = draft_name(name)
+            try:
+                write(self.path / draft)
+                self.publish(draft, name)
+            finally:
+                self.remove(draft)
 
     def publish(self, draft: str, name: str) -> None:
         """Rename a folder that is written to its place, with the checksums of its files."""
@@ -387,11 +396,14 @@ def new_files(path: Path) -> Iterator[Path]:
             folder.rename(f"{draft.name}/{file.name}", file.name)
 
 
-def write_folder(path: Path, write: Callable[[Path], None]) -> None:
-    """Make the folder `path` whole or not at all, in place of an older one. Raises DiskFull."""
+def write_folder(path: Path, write: Callable[[Path], None], *, begun: bool = True) -> None:
+    """Make the folder `path` whole or not at all, in place of an older one. Raises DiskFull.
+
+    If not `begun`, `write` makes the new folder itself, when it has what to write.
+    """
     path = path.resolve()  # beside what a link leads to
     with Folder.open(path.parent, make=True) as parent:
-        parent.write_folder(path.name, write)
+        parent.write_folder(path.name, write, begun=begun)
 
 
 def make_folder(path: Path) -> None:

@@ -3,7 +3,7 @@ a second answer or a label beside, logs of chats; and chats written in a text.
 """
 
 from equipoise.errors import DataError
-from equipoise.prompts.columns import CHATS, LABELS, Columns, answer_of, assistant
+from equipoise.prompts.columns import CHATS, LABELS, Columns, answer_of, assistant, pair_names
 from equipoise.prompts.schemas.conversation import (
     ANSWERS,
     agree,
@@ -17,7 +17,6 @@ from equipoise.prompts.schemas.conversation import (
     with_system,
     with_tools,
 )
-from equipoise.prompts.schemas.questions import pair_names
 from equipoise.prompts.schemas.schema import Reading, RowOptions, Schema
 from equipoise.prompts.written_chat import Chat, WrittenChat, read_dialogue, read_messages
 from equipoise.types import Answer

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from equipoise.errors import DataError
-from equipoise.prompts.columns import Columns, answer_of, read_number
+from equipoise.prompts.columns import Columns, answer_of, pair_names, read_number
 from equipoise.prompts.schemas.conversation import (
     agree,
     question_name,
@@ -17,7 +17,6 @@ from equipoise.prompts.schemas.conversation import (
     with_system,
     with_tools,
 )
-from equipoise.prompts.schemas.questions import pair_names
 from equipoise.prompts.schemas.schema import Reading, RowOptions, Schema, with_best_and_worst
 from equipoise.prompts.written_chat import Chat, is_chat, parse_list, read_messages, type_name
 from equipoise.types import Answer, user

@@ -343,7 +343,7 @@ def read_pair(
     if asked_in is None and not any(whole):
         raise DataError(
             f"{columns.where}: {names[0]} and {names[1]} do not begin with the same question, and "
-            "there is no prompt"
+            f"{no_prompt(columns)}"
         )
     if not any(whole):
         conversation = question
@@ -378,6 +378,12 @@ def read_pair(
         )
         made.append(answer)
     return Reading(conversation, made, asked_in=asked_in or names[0])
+
+
+def no_prompt(columns: Columns) -> str:
+    """The reason why a pair has no question of its own."""
+    blank = [name for name in (*columns.values, *columns.nulls) if name in QUESTIONS]
+    return f"the {blank[0]} is empty" if blank else "there is no prompt"
 
 
 def check_preferred(columns: Columns, names: tuple[str, str]) -> None:
@@ -449,7 +455,7 @@ def common_text(columns: Columns, names: tuple[str, str], values: list[str]) -> 
     if not question.strip() or first == second:
         raise DataError(
             f"{columns.where}: {names[0]} and {names[1]} do not begin with the same question, and "
-            "there is no prompt"
+            f"{no_prompt(columns)}"
         )
     scores, fault = pair_scores(columns)
     made = []

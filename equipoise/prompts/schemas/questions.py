@@ -7,10 +7,10 @@ import msgspec
 from equipoise.errors import DataError
 from equipoise.prompts.columns import (
     LABELS,
-    PAIRS,
     Columns,
     answer_of,
     assistant,
+    pair_names,
     read_label,
     written_text,
 )
@@ -35,14 +35,6 @@ from equipoise.prompts.written_chat import read_messages
 from equipoise.types import Answer
 
 GOLD = ("solution", "answer")
-
-
-def pair_names(columns: Columns) -> tuple[str, str] | None:
-    """The columns of a preferred and a rejected answer."""
-    for names in PAIRS:
-        if columns.has(*names):
-            return names
-    return None
 
 
 def has_question(columns: Columns, options: RowOptions) -> bool:
