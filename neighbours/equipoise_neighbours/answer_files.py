@@ -14,7 +14,7 @@ from equipoise.ledger.item_scores import Answer, Answers, Item, Items
 from equipoise.payoffs.controlled_win_rates import style
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.recorded_answers import answers_of
-from equipoise.system.files import write_text
+from equipoise.system.folder import write_text
 from equipoise.system.locks import check_writable
 from equipoise.types import record_id
 

@@ -18,7 +18,7 @@ from equipoise.players.scripted import Recorded
 from equipoise.ratings.base import Rating, count_outcomes, table_outcomes
 from equipoise.ratings.nash_average import NashAverage, max_entropy_nash
 from equipoise.runs.directory import RunDirectory
-from equipoise.system.files import write_text
+from equipoise.system.folder import write_text
 from equipoise.system.locks import check_writable
 
 MOST_RESAMPLED = 40  # players up to which the equilibrium is solved anew for resampled matches
