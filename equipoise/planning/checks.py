@@ -485,7 +485,7 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
 
 
 def _no_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> Iterator[str]:
-    """The learners whose models cannot read some prompts; asked where they are there."""
+    """The learners, and endpoints, that cannot read some prompts; asked where they are there."""
     for part, prompts in () if faults else _parts(split).items():
         # Of those with a text, others than `stop` have made something of the long ones already.
         read = [p for p in prompts if config.too_long == "stop" or not p.messages]
@@ -493,6 +493,11 @@ def _no_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> It
         for name in config.learning:
             for fault in config.players[name].faults_of_prompts(questions):
                 yield f"players.{name}: {fault} ({part})"
+        every = [config.game.first_question(prompt) for prompt in prompts]
+        for name, player in config.players.items():
+            if isinstance(player, Endpoint):
+                for fault in player.faults_of_prompts(every):
+                    yield f"players.{name}: {fault} ({part})"
 
 
 def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], list[str]]:

@@ -18,8 +18,8 @@ from equipoise.models.resources import MemoryReplies, Replies, Resources, Spendi
 from equipoise.models.thought_marks import SWITCHES
 from equipoise.players.endpoint_settings import TEMPLATE_VARIABLES, EndpointSettings
 from equipoise.players.requests import Connection, Failure, configuration_fault
+from equipoise.players.sent_messages import chat_fields
 from equipoise.players.server_reply import UNSTATED, WITHHELD, ServerReply, Usage
-from equipoise.system.http_bounds import without_surrogates
 from equipoise.types import Move, View, record_id
 
 
@@ -204,10 +204,7 @@ class EndpointActor:
         sent_seed = seed % 2**31 if player.send_seed else None
         body: dict[str, Any] = {
             "model": player.model,
-            "messages": [
-                {"role": message.role, "content": without_surrogates(message.content)}
-                for message in view.messages
-            ],
+            **chat_fields(view.messages),
             player.max_tokens_field: player.max_new_tokens,
             "temperature": player.temperature,
             "top_p": player.top_p,
@@ -227,9 +224,11 @@ class EndpointActor:
         )
         # A token is at least a byte long; templates may write out a schema, tools and documents.
         prompt_tokens = sum(
-            len(message["content"].encode()) + TEMPLATE_TOKENS for message in body["messages"]
+            len((message["content"] or "").encode()) + TEMPLATE_TOKENS
+            for message in body["messages"]
         )
-        for other in (view.schema, player.extra_body):
+        further = "".join(message.further for message in view.messages)
+        for other in (view.schema, player.extra_body, further):
             prompt_tokens += len(json.dumps(other)) if other else 0
         longest = Usage(prompt_tokens, player.max_new_tokens)
         return Request(record_id("reply", identity), body, view.schema, longest)

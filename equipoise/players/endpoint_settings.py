@@ -1,18 +1,20 @@
 """The settings of a player behind an OpenAI-compatible endpoint, checked without asking it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from equipoise.component import Settings
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, DataError
 from equipoise.models.thought_marks import SWITCHES
 from equipoise.players.base import Player
+from equipoise.players.sent_messages import chat_fields
 from equipoise.system.addresses import KeyVariable, check_address, key_of, of_the_machine
 from equipoise.system.effects import NOTHING, Text, Url
 from equipoise.system.http_bounds import LONGEST_REPLY
+from equipoise.types import Prompt
 
 # Fields of the request that settings fill, so that `extra_body` may not: field -> setting.
 SETTING_OF_FIELD = {
@@ -196,6 +198,15 @@ class EndpointSettings(Player):
             self.key()
         except ConfigError as error:
             yield str(error)
+
+    def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """A message about the first chat that the protocol cannot carry."""
+        for prompt in prompts:
+            try:
+                chat_fields(prompt.messages)
+            except DataError as error:
+                yield f"a prompt cannot be sent: {error} (prompt {prompt.id})"
+                return
 
     @property
     def address(self) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from equipoise.players.sent_messages import written_calls
 from equipoise.system.http_bounds import without_surrogates
 
 LARGEST_COUNT = 10_000_000  # tokens; no call takes more, whatever a server says
@@ -111,8 +112,8 @@ def read_finish(reason: Any) -> str | None:
 def read_text(message: Mapping[str, Any]) -> str:
     """A message's text, from one string or a list of parts; "" where it has none.
 
-    OpenAI's `refusal` is an answer; parts such as thoughts are left out. Raises ValueError
-    otherwise.
+    OpenAI's `refusal` is an answer, and so are calls, which are written out behind the text; parts
+    such as thoughts are left out. Raises ValueError otherwise.
     """
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
@@ -125,6 +126,9 @@ def read_text(message: Mapping[str, Any]) -> str:
         content = "".join(map(str, texts))
     if not isinstance(content, str):
         raise ValueError("the message's content is no text")
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        content = "\n".join(filter(None, (content, written_calls(calls))))
     return without_surrogates(content)
 
 

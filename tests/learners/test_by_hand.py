@@ -5,6 +5,7 @@ logits of a plain model, formula by formula, with an AdamW written out.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -23,8 +24,9 @@ from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.preference_learner import Preference
 from equipoise.learners.sft_learner import SFT
 from equipoise.losses.base import PreferenceLoss
+from equipoise.models.resources import Resources
 from equipoise.players.base import Player
-from equipoise.types import Episode, Move, Pair, PlayerId, Turn, View, user
+from equipoise.types import Episode, Message, Move, Pair, PlayerId, Turn, Turns, View, user
 
 MAX_LENGTH = 64
 
@@ -381,3 +383,94 @@ def test_another_seed_drops_others_out(model_folder, tmp_path):
         batch = training_batch(folder, tmp_path / str(n), PAIRS[:1], seed=seed)
         losses.append(learner.learn(replace(batch, player=player, weights=first.output))["loss"])
     assert losses[0] == losses[2] != losses[1]
+
+
+# -- answers of several turns
+
+CHAT = (Message("system", "Be brief."), user("What time?"))
+LONGER = Turns(
+    (
+        Message("assistant", "seven"),
+        user("And the train?"),
+        Message("assistant", "It leaves at three."),
+        user("yes or no"),
+        Message("assistant", "no"),
+    ),
+    context=(2,),
+)
+SHORTER = Turns((Message("assistant", "I cannot"), user("Say why."), Message("assistant", "help")))
+
+
+def turns_by_template(encoding, chat, turns: Turns) -> tuple[list[int], list[list[int]]]:
+    """(ids of the whole chat by its template, the places in them of each of the assistant's
+    turns with its end).
+    """
+
+    def ids(messages, asks: bool) -> list[int]:
+        fields = [{"role": m.role, "content": m.content} for m in messages]
+        text = encoding.tokenizer.apply_chat_template(
+            fields, chat_template=encoding.template, tokenize=False, add_generation_prompt=asks
+        )
+        return encoding.tokenizer.encode(text, add_special_tokens=False)
+
+    end = encoding.answer_ids("")
+    spoken = []
+    for place, message in enumerate(turns.messages):
+        if message.role == "assistant":
+            start = len(ids((*chat, *turns.messages[:place]), True))
+            whole = ids((*chat, *turns.messages[: place + 1]), False)
+            stop = next(at for at in range(start, len(whole)) if whole[at : at + len(end)] == end)
+            spoken.append(list(range(start, stop + len(end))))
+    whole = ids((*chat, *turns.messages), False)
+    return whole[: spoken[-1][-1] + 1], spoken
+
+
+def test_pairs_of_several_turns_are_learned_on_the_assistants_tokens(model_folder, tmp_path):
+    """IPO, (residual − 1/(2τ))² of means a token, whose answers have two and three turns of the
+    assistant's, one of them for reading alone.
+    """
+    folder, lines = model_folder("llama"), []
+    chosen_KB, rejected_KB = np.array([[-31.0]]), np.array([[-17.5]])
+    pair = Pair("t", 0, "t", CHAT, LONGER, SHORTER, 1.0, 0.0)
+    batch = training_batch(
+        folder,
+        tmp_path,
+        [pair],
+        loss=PreferenceLoss.build({"kind": "ipo", "tau": 0.5, "length": "mean"}),
+        opponents=[(PlayerId("policy"), 1.0)],
+        opponent_chosen_KB=chosen_KB,
+        opponent_rejected_KB=rejected_KB,
+        log=lines.append,
+    )
+    batch = replace(batch, player=Player.build(player_of(folder, max_length=200)))
+    settings = {"batch_size": 1, "learning_rate": 1e-3, "warmup_ratio": 0.0, "log_steps": 1}
+    learner = Preference.model_validate({**settings, "scheduler": "constant_with_warmup"})
+    learner.learn(batch)
+
+    model, encoding = plain_model(folder), batch.player.encoding()  # type: ignore[attr-defined]
+    actor = batch.player.open(None, Resources())
+    scored = actor.logprobs([CHAT, CHAT], [LONGER, SHORTER])  # type: ignore[attr-defined]
+    means = []
+    for answer, (total, tokens) in zip((LONGER, SHORTER), scored, strict=True):
+        whole, spoken = turns_by_template(encoding, CHAT, answer)
+        if answer is LONGER:
+            del spoken[1]  # for reading alone
+        places = list(chain.from_iterable(spoken))
+        each_T = logprob_T(model, whole[:1], whole[1:])
+        mine_T = each_T[[place - 1 for place in places]]
+        assert total == pytest.approx(mine_T.sum().item(), abs=1e-3)
+        assert tokens == len(places)
+        start = places[0]
+        others = [place for place in range(start, len(whole)) if place not in places]
+        exchanged = each_T[[place - 1 for place in others]].sum().item()
+        assert abs(exchanged - total) > 1  # nats: the other mask is another number
+        means.append(mine_T.mean())
+    chosen, rejected = means
+    counts = [tokens for _, tokens in scored]
+    residual = (chosen - -31.0 / counts[0]) - (rejected - -17.5 / counts[1])
+    loss = (residual - 1.0) ** 2
+    assert lines[0]["loss"] == pytest.approx(loss.item(), rel=1e-4)
+    assert lines[0]["margin"] == pytest.approx(residual.item(), abs=1e-4)
+    adam = AdamW(dict(model.named_parameters()), lambda name: "norm" in name, most=1.0, decay=0.0)
+    adam.step(loss, 1e-3)
+    assert_weights(batch.output, dict(model.named_parameters()), folder)

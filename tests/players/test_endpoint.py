@@ -1,5 +1,6 @@
 import asyncio
 import email.utils
+import json
 import os
 import re
 import signal
@@ -15,14 +16,15 @@ from pydantic import ValidationError
 
 from equipoise.cli import main
 from equipoise.data.opponent_logprobs import opponent_logprobs
-from equipoise.errors import BudgetSpent, ConfigError, ModelError, UserError
+from equipoise.errors import BudgetSpent, ConfigError, DataError, ModelError, UserError
 from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources, Spending
 from equipoise.players.base import Player, Scorer
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.requests import PATIENCE
+from equipoise.players.server_reply import read_reply
 from equipoise.system.http_bounds import retry_after
-from equipoise.types import Message, Move, PlayerId, View, user
+from equipoise.types import Message, Move, PlayerId, Prompt, View, user
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 SCHEMA = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}, "required": ["winner"]}
@@ -689,3 +691,60 @@ def test_servers_are_asked_whether_they_are_there(openai_server, monkeypatch):
     openai_server.key = None
     assert away.fault_of_servers().startswith("http://127.0.0.1:9/v1: cannot be reached")
     assert not openai_server.requests
+
+
+# -- chats with tools
+
+
+def further(**fields) -> str:
+    return json.dumps(fields)
+
+
+SHOP = {"type": "function", "function": {"name": "shop", "parameters": {"type": "object"}}}
+CALL = {"type": "function", "function": {"name": "shop", "arguments": '{"of": "pear"}'}}
+OTHER_CALL = {"id": "own", "function": {"name": "shop", "arguments": {"of": "fig"}}}
+
+
+def test_calls_tools_and_names_are_sent_by_the_protocol(openai_server, opened):
+    openai_server.script(Say("Three"))
+    chat = (
+        Message("system", "Be short.", further(tools=[SHOP])),
+        Message("user", "What costs a pear?", further(name="ann")),
+        Message("assistant", "", further(tool_calls=[CALL, OTHER_CALL])),
+        Message("tool", "5", further(tool_call_id="own")),
+        Message("tool", "3"),
+    )
+    opened().act([View(chat)], [1])
+    (seen,) = openai_server.requests
+    assert seen.body["tools"] == [SHOP]
+    first, second, calling, *answers = seen.body["messages"]
+    assert first == {"role": "system", "content": "Be short."}
+    assert second == {"role": "user", "content": "What costs a pear?", "name": "ann"}
+    assert calling["content"] is None
+    ids = [call["id"] for call in calling["tool_calls"]]
+    assert ids == ["call_1", "own"]
+    assert [call["type"] for call in calling["tool_calls"]] == ["function"] * 2
+    arguments = [call["function"]["arguments"] for call in calling["tool_calls"]]
+    assert arguments == ['{"of": "pear"}', '{"of": "fig"}']
+    assert [(answer["tool_call_id"], answer["content"]) for answer in answers] == [
+        ("own", "5"),
+        ("call_1", "3"),
+    ]
+
+
+def test_a_chat_that_cannot_be_sent_is_refused_before_anything_is(openai_server, player, opened):
+    chat = (user("What costs a pear?"), Message("tool", "3"))
+    (fault,) = player().faults_of_prompts([Prompt("p", (user("hi"),)), Prompt("q", chat)])
+    assert "message 2" in fault and "prompt q" in fault
+    with pytest.raises(DataError, match="answers no call"):
+        opened().act([View(chat)], [1])
+    assert not openai_server.requests
+
+
+def test_calls_of_an_answer_are_written_out():
+    message = {"content": None, "tool_calls": [CALL]}
+    reply = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    written = '<tool_call>\n{"name": "shop", "arguments": {"of": "pear"}}\n</tool_call>'
+    assert read_reply(reply).text == written
+    reply["choices"][0]["message"] = {**message, "content": "I ask."}
+    assert read_reply(reply).text == f"I ask.\n{written}"
