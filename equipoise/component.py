@@ -14,7 +14,7 @@ The tables of a `plugin.py`, and entry points, are described in `equipoise.syste
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -156,6 +156,20 @@ class Settings(BaseModel):
                 context = {"key": unknown[0], "hint": hint, "unknown": unknown}
                 raise PydanticCustomError("unknown_key", "unknown key '{key}'; {hint}", context)
         return value
+
+
+def settings_in(value: Any) -> Iterator[BaseModel]:
+    """All groups of settings in a value, parts among them, and those within them."""
+    inner: Iterable[Any] = ()
+    if isinstance(value, BaseModel):
+        yield value
+        inner = [getattr(value, name) for name in type(value).model_fields]
+    elif isinstance(value, Mapping):
+        inner = value.values()
+    elif isinstance(value, list | tuple):
+        inner = value
+    for each in inner:
+        yield from settings_in(each)
 
 
 class Component(Settings):

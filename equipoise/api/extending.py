@@ -18,7 +18,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import has_consent, sign
 from equipoise.runs.directory import PENDING, SETTINGS, RunDirectory, recorded_settings
-from equipoise.system.yaml_text import parse_yaml
+from equipoise.system.yaml_text import check_plain, parse_yaml
 from equipoise.types import Prompt
 
 CHANGES = "changes"  # the ledger's note of every change: setting, was, now
@@ -56,6 +56,7 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
     origins = recipe_loader.override(values, overrides)
     for key, origin in origins.items():
         _check_allowed(key, origin)
+    check_plain(values, str(path))
     after = recipe_loader.build(values, str(path), origins)
     for fault in _shrinking(before, after):
         raise ConfigError(f"{next(iter(origins.values()))}: {fault}")

@@ -13,7 +13,6 @@ from equipoise.blocks.terminal import show_notes
 from equipoise.errors import ConfigError, RunBusy, UserError
 from equipoise.models.device import Hardware
 from equipoise.planning import run_plan as planning
-from equipoise.planning.checks import check_endpoints
 from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader as library
 from equipoise.runs.named_sets.sets import Sweep
@@ -38,10 +37,9 @@ def run(
     already, and Stopped on Ctrl-C, which leaves a run that can be resumed.
     """
     config = library.load_announced(recipe, settings or (), show_notes)
-    show_notes(check_endpoints(config))
     folder = _folder(recipe, config.name) if out is None else Path(out)
     command = _command(recipe, settings or (), folder)
-    with new_run(config, folder, overwrite, command) as opened:
+    with new_run(config, folder, overwrite, command, announce=show_notes) as opened:
         played = play_out(opened, progress=progress)
     return Run(folder, played, trust=True)
 

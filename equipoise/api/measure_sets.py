@@ -52,7 +52,7 @@ def measure_sets(
 
     Raises ConfigError and DataError, before anything is asked, for sets unfit to read or judge.
     """
-    items = check_sets(directory.config, sets)
+    items = check_sets(list(directory.config.players), sets)
     with OpenRun(directory, monitor) as run:
         return [
             measure_set(run, name, named_set, items[name], player)

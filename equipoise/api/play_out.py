@@ -123,7 +123,9 @@ def _other_device(run: RunDirectory, here: str) -> tuple[str, ...]:
 @contextmanager
 def _display(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
     """A terminal's display of the run, after the notes that its user should read."""
-    devices = explain_devices(run.config)
+    from equipoise.models.device import explain_device
+
+    devices = explain_device() if run.config.has_devices else ""
     show_notes((*run.notes, *_other_device(run, devices)))
     if devices and progress:
         console().print(f"device: {devices}", highlight=False, soft_wrap=True)
@@ -140,19 +142,6 @@ def console() -> Any:
     # A notebook gets the plain lines of a file: each of rich's own outputs there is a block of
     # HTML, and its kernel asks for colours in the environment.
     return terminal(force_jupyter=False, force_terminal=sys.stdout.isatty())
-
-
-def explain_devices(config: RunConfig) -> str:
-    """On which device the parts with `device: auto` run and why; "" where no part has a device."""
-    from equipoise.models.device import explain_device
-
-    return explain_device() if _mentions_device(config.model_dump()) else ""
-
-
-def _mentions_device(values: Any) -> bool:
-    if isinstance(values, dict):
-        return "device" in values or any(map(_mentions_device, values.values()))
-    return isinstance(values, list | tuple) and any(map(_mentions_device, values))
 
 
 def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:

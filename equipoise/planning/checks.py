@@ -12,7 +12,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,16 @@ from equipoise.errors import ConfigError, DataError, UserError, first_line, shor
 from equipoise.evaluation.measure import JudgeScore
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.learners.base import FEW_STEPS
 from equipoise.matches.base import MatchContext
 from equipoise.matches.schedule import SelfPlay
 from equipoise.models.loading import MASKED, load_config
 from equipoise.models.resources import Resources
+from equipoise.planning.counts import RunCounts, count_work
 from equipoise.planning.fixed_at_start import fix_at_start
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local_settings import LocalSettings
+from equipoise.prompts.shown_row import first_row_notes
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.executors.ray_cluster import RayCluster
@@ -88,6 +91,51 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     of_players = (*_without_template(config), *_unshared(config), *_longer_weights(config))
     noted = (*fixed, *dropped, *notes, *few, *unjudged, *stand_ins, *of_learners, *of_players)
     return CheckedRun(config, split, noted)
+
+
+def check_new_run(
+    config: RunConfig, announce: Callable[[Sequence[str]], None] | None = None
+) -> CheckedRun:
+    """Check a run that begins now; its notes are also of devices, and of learners that hardly move.
+
+    `announce`: gets what `check_endpoints` notes; None: nothing is asked over the network.
+    """
+    if announce is not None:
+        announce(check_endpoints(config))
+    checked = check_run(config)
+    config = checked.config
+    notes = [*checked.notes, *first_row_notes(config.prompts), *device_notes(config)]
+    if any(config.learner_of(name).needs != "game" for name in config.learning):
+        notes += short_runs(config, count_work(config, checked.split).counts)
+    return replace(checked, notes=tuple(notes))
+
+
+def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:
+    """Warnings of runs so short that the learners hardly move.
+
+    A learner that keeps its optimizer warms up once; others warm up in each generation.
+    """
+    turns = expected_generations(config.turns, config.learning, config.generations)
+    steps = counts.optimizer_steps_at_most // max(1, len(config.learning))
+    notes = []
+    for name in config.learning:
+        if not any(name in learning for _, learning in turns):
+            continue
+        trainer = config.learner_of(name)
+        warmup = getattr(trainer, "warmup_steps", 0)
+        if warmup >= steps:
+            notes.append(
+                f"learner: warmup_steps = {warmup} is no less than the {steps} optimizer "
+                f"steps of '{name}', whose learning rate never reaches its peak; set "
+                f"learner.warmup_steps={steps // 10}"
+            )
+        elif trainer.needs != "game" and steps < FEW_STEPS:
+            notes.append(
+                f"learner: '{name}' takes at most {steps} optimizer steps in the whole "
+                f"run, fewer than {FEW_STEPS}, and will hardly move; more prompts, "
+                "smaller batches or a higher learner.learning_rate help"
+            )
+    return tuple(dict.fromkeys(notes))
 
 
 def _without_template(config: RunConfig) -> Iterator[str]:
@@ -444,7 +492,7 @@ def _away(name: str) -> str:
 
 def _faults_of_sets(config: RunConfig) -> Iterator[str]:
     try:
-        check_sets(config, config.evaluate.sets)
+        check_sets(list(config.players), config.evaluate.sets)
     except UserError as error:
         for line in str(error).splitlines():
             yield f"evaluate.sets.{line}"

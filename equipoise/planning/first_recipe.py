@@ -22,11 +22,12 @@ from equipoise.errors import shorten as shorten_text
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.rules import MADE_ANSWER
+from equipoise.learners.base import FEW_STEPS
 from equipoise.models.device import Hardware
 from equipoise.models.loading import LONGEST, Description, describe, load_config
 from equipoise.models.resources import Resources
 from equipoise.planning.checks import check_endpoints, check_run, training_judges
-from equipoise.planning.run_plan import FEW_STEPS, RunPlan, plan
+from equipoise.planning.run_plan import RunPlan, plan
 from equipoise.players.base import Actor, Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.together import MoveRequest, act_together

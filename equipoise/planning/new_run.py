@@ -1,11 +1,10 @@
 """A new run: its parts are checked before its folder is made."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from equipoise.planning.checks import check_run
-from equipoise.planning.run_plan import notes_of_start
+from equipoise.planning.checks import check_new_run
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 
@@ -17,15 +16,17 @@ def new_run(
     overwrite: bool = False,
     command: str = "",
     meta: Mapping[str, str] | None = None,
+    announce: Callable[[Sequence[str]], None] | None = None,
 ) -> Iterator[RunDirectory]:
     """A new run in `folder`, with the counts of prompts that the source has.
 
-    Args: as `RunDirectory.create`. Raises RunError when something is there and `overwrite` is
-    false, when it is in use or cannot be written, and what `check_run` raises.
+    Args: as `RunDirectory.create`; announce: as `check_new_run` takes it. Raises RunError when
+    something is there and `overwrite` is false, when it is in use or cannot be written, and what
+    `check_new_run` raises.
     """
     RunDirectory.check_vacant(config, folder, overwrite)  # before checks that take minutes
-    checked = check_run(config)
-    config, notes = checked.config, (*checked.notes, *notes_of_start(checked))
+    checked = check_new_run(config, announce)
+    config, notes = checked.config, checked.notes
     del checked  # all prompts are in it, and they are read anew where they are dealt
     with RunDirectory.create(config, folder, overwrite, command, meta, notes) as run:
         yield run

@@ -17,10 +17,13 @@ from equipoise.losses.base import PreferenceLoss
 
 Schedule = dict[int, float]  # generation -> the value from there on
 ROOMS: dict[str, type[Component]] = {"loss": PreferenceLoss, "learner": Learner}
+CHANGING = ("loss", "learner", "learners", "by_generation")  # settings that hold schedules
 
 
 def separate_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Move every schedule under `by_generation`; the value of generation 0 takes its place."""
+    """Move every schedule in the `CHANGING` settings under `by_generation`; the value of generation
+    0 takes its place.
+    """
     filled = dict(values)
     schedules = dict(filled.get("by_generation") or {})
     for part in ROOMS:

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from equipoise.component import Component, Settings, nearest
+from equipoise.component import Component, Settings, nearest, settings_in
 from equipoise.data.normalising import Normalising
 from equipoise.data.pairs import PairMaker
 from equipoise.data.shaping import Shaping
@@ -25,8 +25,8 @@ from equipoise.matches.roles import Roles
 from equipoise.players.base import Player, players_in
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
+from equipoise.runs.by_generation import CHANGING, part_at, schedule_fault, separate_schedules
 from equipoise.runs.by_generation import Schedule as GenerationSchedule
-from equipoise.runs.by_generation import part_at, schedule_fault, separate_schedules
 from equipoise.runs.executors.base import Executor, short_form
 from equipoise.runs.turns import Turns
 from equipoise.solvers.base import Solver
@@ -190,6 +190,16 @@ class RunConfig(Settings):
         for name in type(self).model_fields:
             yield from players_in(getattr(self, name), name)
 
+    def every_part(self) -> Iterator[BaseModel]:
+        """All parts of the run and the groups of settings in it, and those within them."""
+        for name in type(self).model_fields:
+            yield from settings_in(getattr(self, name))
+
+    @property
+    def has_devices(self) -> bool:
+        """True if any part has a setting `device`."""
+        return any("device" in type(part).model_fields for part in self.every_part())
+
     def loss_at(self, t: int) -> PreferenceLoss | None:
         """The loss of generation t."""
         if self.loss is None:
@@ -230,14 +240,10 @@ class RunConfig(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _schedules_apart(cls, values: Any) -> Any:
-        """Put settings that change by generation into `by_generation`."""
-        return separate_schedules(values)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_kinds(cls, values: Any) -> Any:
-        """Complete settings given without a kind by the default kind: `evaluate: {samples: 8}`."""
+    def _write_out(cls, values: Any) -> Any:
+        """Write out what is short for more: settings without their kind (`evaluate: {samples: 8}`),
+        and settings that change by generation.
+        """
         filled = dict(values)
         if "executor" in filled:
             filled["executor"] = short_form(filled["executor"])
@@ -248,7 +254,8 @@ class RunConfig(Settings):
         for name, field in cls.model_fields.items():
             if isinstance(field.default, str) and isinstance(filled.get(name), Mapping):
                 filled[name] = {"kind": field.default, **filled[name]}
-        return filled
+        changing = {name: filled.pop(name) for name in CHANGING if name in filled}
+        return filled | separate_schedules(changing)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -10,14 +10,15 @@ such signature, and one that was changed on the way has another.
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from equipoise.component import Component
 from equipoise.errors import RunError
 from equipoise.ledger.ledger import Ledger
-from equipoise.runs.config import RunConfig
 from equipoise.system.effects import Effects
 from equipoise.system.user_parts import file_hash, fingerprint, is_users
 from equipoise.system.user_secret import recorded_secret, user_secret
@@ -95,13 +96,13 @@ def _signature(ledger: Ledger, effects: Effects, secret: bytes) -> str:
 # -- what is recorded of a user's parts
 
 
-def record_parts(ledger: Ledger, config: RunConfig) -> None:
+def record_parts(ledger: Ledger, parts: Iterable[BaseModel]) -> None:
     """Keep what reading the run needs to know of its users' parts (the names in `READ`)."""
-    facts = {
-        fingerprint(part.settings()): {name: getattr(part, name) for name in part.READ}
-        for part in _parts(config)
-        if is_users(f"{type(part).__module__}.")
-    }
+    facts: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        if isinstance(part, Component) and is_users(f"{type(part).__module__}."):
+            known = {name: getattr(part, name) for name in part.READ}
+            facts[fingerprint(part.settings())] = known
     if facts:
         ledger.note(PARTS, json.dumps(facts))
 
@@ -124,17 +125,3 @@ def edited_parts(ledger: Ledger, effects: Effects, home: Path) -> tuple[str, ...
 def read_parts(ledger: Ledger) -> dict[str, dict[str, Any]]:
     """The facts of users' parts that `record_parts` kept."""
     return json.loads(ledger.meta(PARTS, "{}"))
-
-
-def _parts(value: Any) -> Iterator[Component]:
-    if isinstance(value, Component):
-        yield value
-    if isinstance(value, Mapping):
-        inner = list(value.values())
-    elif isinstance(value, list | tuple):
-        inner = list(value)
-    else:
-        fields = getattr(type(value), "model_fields", {})
-        inner = [getattr(value, name) for name in fields]
-    for each in inner:
-        yield from _parts(each)

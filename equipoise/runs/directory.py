@@ -193,7 +193,7 @@ class RunDirectory:
                 effects = run.effects()
                 consent.check_consent(run.ledger, effects, trust=True)
                 consent.edited_parts(run.ledger, effects, run._parts_home())
-                consent.record_parts(run.ledger, config)
+                consent.record_parts(run.ledger, config.every_part())
                 run._restore_metrics()
                 yield run
         except UserError:
@@ -255,7 +255,7 @@ class RunDirectory:
             run.take_up_change()
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
             run.agree(trust, announce)
-            consent.record_parts(run.ledger, run.config)
+            consent.record_parts(run.ledger, run.config.every_part())
             run._restore_metrics()
             adopt(folder, run.ledger, run.config.utility)
             yield run

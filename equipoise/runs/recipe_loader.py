@@ -52,7 +52,9 @@ def resolve(recipe: Recipe, overrides: Overrides = ()) -> ResolvedRecipe:
     """Read a recipe with what it extends, and put the overrides in. Raises ConfigError."""
     values = read(recipe)
     source = title(recipe)
-    return ResolvedRecipe(values, source, override(values, overrides))
+    origins = override(values, overrides)
+    check_plain(values, source)  # each part was checked, and together they may be too large
+    return ResolvedRecipe(values, source, origins)
 
 
 def load_announced(
@@ -80,8 +82,10 @@ def title(recipe: Recipe) -> str:
 def build(
     values: Mapping[str, Any], source: str, origins: Mapping[str, str] | None = None
 ) -> RunConfig:
-    """A RunConfig from plain values. Raises ConfigError naming `source` or the override."""
-    check_plain(values, source)
+    """A RunConfig from plain values, as `resolve` or a YAML file gives them.
+
+    Raises ConfigError naming `source` or the override.
+    """
     try:
         return RunConfig.model_validate(with_defaults(values))
     except ValidationError as error:

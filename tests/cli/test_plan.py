@@ -6,7 +6,7 @@ import pytest
 from small import RED_TEAM_RUN, settings
 
 from equipoise.ledger.ledger import Ledger
-from equipoise.planning import run_plan
+from equipoise.planning import counts
 from equipoise.planning.checks import check_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.named_sets.set_plan import SetPlan, plan_sets
@@ -258,28 +258,28 @@ def test_generations_that_are_alike_are_counted_once(schedule):
     )
     split = check_run(config).split
     rosters = expected_generations(config.turns, config.learning, config.generations)
-    expected = run_plan._Training()
+    expected = counts.TrainingWork()
     for t, (learners, turn) in enumerate(rosters[:-1]):
-        expected.add(run_plan._generation(config, split.parts[t], t, learners, turn))
-    assert run_plan._train(config, split) == expected and expected.pairs and expected.scored
+        expected.add(counts.generation_work(config, split.parts[t], t, learners, turn))
+    assert counts.training_work(config, split) == expected and expected.pairs and expected.scored
     long = recipe_loader.load("quickstart", [*changes, "generations=10000"])
     dealt = check_run(long).split
-    totals = run_plan._train(long, dealt)
+    totals = counts.training_work(long, dealt)
     assert totals.matches == 70_000 and dealt.count == 70_000
     assert len(vars(dealt.parts)["_parts"]) < 10
 
 
 def test_a_learners_past_is_newest_first_down_to_its_start():
-    assert run_plan._past(PlayerId("a", 3)) == [PlayerId("a", t) for t in (2, 1, 0)]
-    assert run_plan._past(PlayerId("a", 0)) == []
+    assert counts.past_generations(PlayerId("a", 3)) == [PlayerId("a", t) for t in (2, 1, 0)]
+    assert counts.past_generations(PlayerId("a", 0)) == []
 
 
 def test_prompts_on_which_seats_move_differently_often_are_not_alike():
     prompts = [Prompt(f"p{n}", (user("x"),), facts={"moves": n}) for n in (1, 2)]
     game = SimpleNamespace(moves=lambda prompt: {"1": prompt.facts["moves"]})
     config = SimpleNamespace(game=game)
-    assert run_plan._same_moves(config, prompts[:1] * 2) and run_plan._same_moves(config, [])
-    assert not run_plan._same_moves(config, prompts)
+    assert counts.same_moves(config, prompts[:1] * 2) and counts.same_moves(config, [])
+    assert not counts.same_moves(config, prompts)
 
 
 def test_a_sets_plan_names_what_there_is_of():

@@ -19,9 +19,10 @@ from equipoise.models.device import Hardware
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import PayoffTable
 from equipoise.planning.cost import CostEstimate
+from equipoise.planning.counts import RunCounts
 from equipoise.planning.first_recipe import JudgeTrial
 from equipoise.planning.phases import PhaseMemory
-from equipoise.planning.run_plan import EndpointPlan, RunCounts, RunPlan
+from equipoise.planning.run_plan import EndpointPlan, RunPlan
 from equipoise.ratings.base import Rating
 from equipoise.runs import recipe_loader
 from equipoise.system.effects import Effects

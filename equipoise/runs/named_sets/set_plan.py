@@ -1,6 +1,6 @@
 """Check and plan a recipe's named sets: faults of data and judges; answers, questions, money."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,8 +118,11 @@ Sets = Mapping[str, Benchmark]
 ItemsBySet = Mapping[str, Items]
 
 
-def check_sets(config: RunConfig, sets: Sets) -> ItemsBySet:
-    """Items by set name. Raises DataError or ConfigError with all faults, one a line."""
+def check_sets(players: Iterable[str], sets: Sets) -> ItemsBySet:
+    """Items by set name, of sets for a run of these players.
+
+    Raises DataError or ConfigError with all faults, one a line.
+    """
     items: dict[str, list[Item]] = {}
     unreadable = []
     for name, benchmark in sets.items():
@@ -129,14 +132,14 @@ def check_sets(config: RunConfig, sets: Sets) -> ItemsBySet:
             unreadable.append(f"{name}: {error}")
     if unreadable:
         raise DataError("\n".join(unreadable))
-    if faults := list(faults_of_sets(config, sets, items)):
+    if faults := list(faults_of_sets(players, sets, items)):
         raise ConfigError("\n".join(dict.fromkeys(faults)))
     return items
 
 
-def faults_of_sets(config: RunConfig, sets: Sets, items: ItemsBySet) -> Iterator[str]:
-    """Faults that keep these sets from being measured in such a run."""
-    pool = [PlayerId(name) for name in config.players]
+def faults_of_sets(players: Iterable[str], sets: Sets, items: ItemsBySet) -> Iterator[str]:
+    """Faults that keep these sets from being measured in a run of these players."""
+    pool = [PlayerId(name) for name in players]
     for name, benchmark in sets.items():
         game = benchmark.game_played
         context = JudgeContext(game, 0, pool, {}, Resources(), nobody_plays)
