@@ -1,14 +1,13 @@
 """A run's start and newest generation on published benchmarks, by `equipoise evaluate`.
 
     python -m benchmarks.published --run RUN --data FOLDER --judge MODEL
-        [--sets ifeval gsm8k truthfulqa mt_bench alpaca_eval] [--rows ifeval=40 …]
+        [--sets ifeval gsm8k truthfulqa alpaca_eval] [--rows ifeval=40 …]
         [--lm-eval PYTHON] [--out benchmarks/results/published.json]
 
 The run stays as it is: its weights are copied into a run directory of their own, where everything
 answered and judged is recorded, and a second call, with more rows too, asks only what is missing.
-Answers are greedy. `--judge` is a local model that is asked whether an answer is good: P(yes) is
-the score of MT-Bench's answers, from 0 to 1, and what compares AlpacaEval's with the start's. A
-small one is a weak judge, whose word is worth little. `--lm-eval` is an interpreter with lm-eval,
+Answers are greedy. `--judge` is a local model that is asked whether an answer is good: P(yes)
+compares AlpacaEval's answers with the start's. A small one is a weak judge, whose word is worth little. `--lm-eval` is an interpreter with lm-eval,
 whose own functions then score the answers to IFEval and GSM8K again. `--table` prints the results
 so far.
 """
@@ -41,23 +40,21 @@ from equipoise.runs.named_sets.recorded_answers import answers_of
 SETS: dict[str, dict[str, Any]] = {
     "ifeval": {"kind": "ifeval", "path": "benchmarks/ifeval_half.jsonl", "max_new_tokens": 256},
     "gsm8k": {"kind": "gsm8k", "path": "benchmarks/gsm8k_test.jsonl", "max_new_tokens": 256},
-    "truthfulqa": {"kind": "multiple_choice", "path": "sparta/truthfulqa_scored.json#test"},
-    "mt_bench": {
-        "kind": "mt_bench",
-        "path": "benchmarks/mt_bench.jsonl",
-        "reference_path": "benchmarks/mt_bench_reference.jsonl",
+    "truthfulqa": {
+        "kind": "prompts",
+        "prompts": "sparta/truthfulqa_scored.json#test",
+        "judge": "choice",
+        "temperature": 0.0,
         "max_new_tokens": 128,
-        "judged": "alone",
     },
     "alpaca_eval": {
         "kind": "alpaca_eval",
         "path": "benchmarks/alpaca_eval_reference.jsonl",
         "against": "start",
         "max_new_tokens": 128,
-        "judged": "beside the start's",
     },
 }
-ROWS = {"ifeval": 271, "gsm8k": 200, "truthfulqa": 200, "mt_bench": 80, "alpaca_eval": 100}
+ROWS = {"ifeval": 271, "gsm8k": 200, "truthfulqa": 200, "alpaca_eval": 100}
 AGREEING = ("ifeval", "gsm8k")  # what lm-eval scores again
 WIDTH = 200  # of the table, where it is no terminal that it is printed to
 
@@ -65,14 +62,12 @@ WIDTH = 200  # of the table, where it is no terminal that it is printed to
 def settings(name: str, o: argparse.Namespace) -> dict[str, Any]:
     """What a set is asked with: files below the data's folder, and the judge."""
     values = {**SETS[name], "limit": o.rows[name]}
-    for key in ("path", "reference_path"):
+    for key in ("path", "prompts"):
         if key in values:
             values[key] = str(o.data.resolve() / values[key])
-    judged = values.pop("judged", "")
-    if judged:
+    if name == "alpaca_eval":
         alone = good_answer(o.judge)
-        beside = {"kind": "first_place", "judge_of_answers": alone, "temperature": 0.1}
-        values["judge"] = alone if judged == "alone" else beside
+        values["judge"] = {"kind": "first_place", "judge_of_answers": alone, "temperature": 0.1}
     return values
 
 

@@ -181,6 +181,9 @@ class Component(Settings):
 
     KINDS: ClassVar[Mapping[str, str]] = {}
 
+    REMOVED: ClassVar[Mapping[str, str]] = {}
+    """A kind that there is no more -> what to write instead."""
+
     READ: ClassVar[tuple[str, ...]] = ()
     """What is recorded of a user's part when it is played, by the names of attributes, so that the
     run can be read without it.
@@ -276,7 +279,7 @@ class Component(Settings):
         kinds = cls.known_kinds()
         if kind not in kinds and (":" not in kind or "://" in kind):
             module, dot, name = kind.rpartition(".")
-            hint = nearest(kind, list(kinds))
+            hint = cls.REMOVED.get(kind) or nearest(kind, list(kinds))
             if may_read_files() and dot and Path(kind).is_file():
                 hint = "a part of your own lies in a file that ends in .py"
             elif dot and module and name and "/" not in kind:

@@ -41,7 +41,6 @@ SMALLER = {
     r"gsm8k_t\w+\.jsonl": "gsm8k.jsonl",
     r"--context 2048": "--context 128 --vocabulary 300",
     r"generations=(50|400)": "generations=1",
-    r"--on arc --on truthfulqa": "--on '{kind: arc, path: arc.jsonl}'",
     r"\bRUN\b": "runs/first",
     r"\bMODEL\b": "builtin",
     r"leduc_poker": "kuhn_poker",
@@ -86,17 +85,6 @@ FILES = {
     "gsm8k.jsonl": [
         {"question": row["prompt"], "answer": f"#### {row['answer']}"} for row in ROWS[:4]
     ],
-    "arc.jsonl": [
-        {
-            "id": str(n),
-            "question": f"What is {n} + 1?",
-            "choices": {"text": [str(n + 1), str(n)], "label": ["A", "B"]},
-            "answerKey": "A",
-        }
-        for n in range(4)
-    ],
-    "mt.jsonl": [{"question_id": 1, "category": "writing", "turns": ["Say one.", "Say two."]}],
-    "references.jsonl": [{"question_id": 1, "choices": [{"turns": ["One.", "Two."]}]}],
     "ifeval.jsonl": [
         {
             "key": n,

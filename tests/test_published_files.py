@@ -183,15 +183,6 @@ def test_ifeval_and_gsm8k_have_their_rows():
 def test_judged_benchmarks_have_their_rows():
     folder = DATA / "benchmarks"
     grader = {"kind": "scripted"}
-    paths = {
-        "path": f"{folder}/mt_bench.jsonl",
-        "judge": {"kind": "rubric", "model": {**grader, "call": "tests.graders:by_length"}},
-    }
-    reference = f"{folder}/mt_bench_reference.jsonl"
-    items = Benchmark.build({"kind": "mt_bench", "reference_path": reference, **paths}).items()
-    assert len(items) == 80 and len({item.group for item in items[:8]}) == 8
-    with_reference = [item for item in items if item.prompt.facts["references"]]
-    assert len(with_reference) == 30
     for kind, name, count in [
         ("arena_hard", "arena_hard_v0.1", 500),
         ("alpaca_eval", "alpaca_eval_reference", 805),

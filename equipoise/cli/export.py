@@ -17,7 +17,7 @@ def export(
         bool,
         typer.Option(
             "--answers",
-            help="instead, the answers to AlpacaEval, Arena-Hard and MT-Bench, in the "
+            help="instead, the answers to AlpacaEval and Arena-Hard, in the "
             "files that the official judges take",
         ),
     ] = False,

@@ -12,7 +12,7 @@ import msgspec
 from equipoise.answer import answer_of, public_move
 from equipoise.ledger.facts import Estimate, read_record
 from equipoise.payoffs.intervals import mean_interval, weighted_mean
-from equipoise.types import Message, Move, Prompt, View, record_id, user
+from equipoise.types import Message, Move, Prompt, View, record_id
 
 ASKING = {"model", "models", "judges"}  # settings of judges that ask models
 
@@ -23,19 +23,15 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `id` is the item's name in its data. `prompt` is the chat, with what judges and rules may know
     in `prompt.facts`. `turns` are further messages of the user, each asked after the answer before
     it. Where there are `choices`, nothing is sampled: the log-probability of each choice after the
-    prompt is asked for, after the chat's template or, with `plain`, directly after the text of the
-    only message; `contexts` are texts, one a choice, that stand in place of that message; where
-    choices are `ended`, the end of the player's turn belongs to each. `reference` is the answer,
-    one a turn, that a comparing judge sets beside the player's. `group` is the part of the set that
-    has a mean of its own, such as a subject.
+    prompt is asked for; where they are `ended`, the end of the player's turn belongs to each.
+    `reference` is the answer, one a turn, that a comparing judge sets beside the player's. `group`
+    is the part of the set that has a mean of its own, such as a subject.
     """
 
     id: str
     prompt: Prompt
     turns: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
-    contexts: tuple[str, ...] = ()
-    plain: bool = False
     ended: bool = False
     reference: tuple[str, ...] = ()
     group: str = ""
@@ -43,21 +39,15 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def continuations(self) -> list[Continuation]:
         """The texts whose likelihood is asked for, a choice each."""
-        before = [self.prompt.messages] * len(self.choices)
-        if self.contexts:
-            before = [(user(text),) for text in self.contexts]
-        pairs = zip(before, self.choices, strict=True)
-        return [Continuation(chat, choice, self.plain, self.ended) for chat, choice in pairs]
+        chat = self.prompt.messages
+        return [Continuation(chat, choice, self.ended) for choice in self.choices]
 
 
 class Continuation(msgspec.Struct, frozen=True):
-    """A text after a chat, or with `plain` directly after the text of its only message; `ended`:
-    with the end of the turn.
-    """
+    """A text after a chat; `ended`: with the end of the turn."""
 
     messages: tuple[Message, ...]
     text: str
-    plain: bool = False
     ended: bool = False
 
     @property
@@ -65,7 +55,7 @@ class Continuation(msgspec.Struct, frozen=True):
         """Its name in the ledger."""
         parts = [part for m in self.messages for part in (m.role, m.content)]
         ending = ("ended",) if self.ended else ()
-        return record_id("choice", self.plain, *parts, self.text, *ending)
+        return record_id("choice", False, *parts, self.text, *ending)
 
 
 class Likelihood(msgspec.Struct, frozen=True):

@@ -301,29 +301,6 @@ class Encoding:
             )
         return whole[len(head) :]
 
-    def continue_text(self, context: str, text: str) -> tuple[list[int], int]:
-        """(ids of context and continuation, its start) of plain texts, encoded together as lm-eval
-        does.
-
-        White space at the context's end belongs to the continuation. Raises DataError where they do
-        not fit, or nothing comes before.
-        """
-        stripped = context.rstrip()
-        text = context[len(stripped) :] + text
-        encode = self.tokenizer.encode
-        ids = encode(stripped + text)
-        start = len(encode(stripped)) if stripped else 0
-        if not start:
-            beginning = self.tokenizer.bos_token_id
-            beginning = self.stop_ids[0] if beginning is None else beginning
-            ids, start = [beginning, *encode(text, add_special_tokens=False)], 1
-        if len(ids) > self.max_length:
-            raise DataError(
-                f"a text of {len(ids)} tokens does not fit max_length = "
-                f"{self.max_length} (it begins {context[:60]!r}); raise it"
-            )
-        return ids, start
-
     def save(self, folder: str | Path, *, dated: bool = False) -> None:
         """Write the tokenizer with this template, by which it was trained.
 

@@ -96,17 +96,6 @@ class TokenScorer(Protocol):
 
 
 @runtime_checkable
-class TextScorer(Protocol):
-    """An actor that can compute the log-probability of a plain text's continuation."""
-
-    def continuation_logprobs(
-        self, contexts: Sequence[str], continuations: Sequence[str]
-    ) -> list[tuple[float, int]]:
-        """log p(continuation | context), in nats, and its tokens; without template and end."""
-        ...
-
-
-@runtime_checkable
 class AsyncActor(Protocol):
     """An actor that can be asked for moves before they are waited for, with others at once."""
 

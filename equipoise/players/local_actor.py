@@ -213,13 +213,6 @@ class LocalActor:
             learned.append(answered.learned)
         return self._score(rows, learned)
 
-    def continuation_logprobs(
-        self, contexts: Sequence[str], continuations: Sequence[str]
-    ) -> list[tuple[float, int]]:
-        """log p(continuation | context), in nats, and its tokens; DataError if unfit."""
-        pairs = zip(contexts, continuations, strict=True)
-        return self._score([self._encoding.continue_text(*pair) for pair in pairs])
-
     def token_sums(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float]:
         """log p(answer | prompt), in nats, of each answer's token ids, uncut."""
         pairs = zip(prompts, answers, strict=True)

@@ -16,6 +16,7 @@ from equipoise.data.shaping import Shaping
 from equipoise.data.truncation import TooLong, Truncated
 from equipoise.evaluation.base import Evaluation
 from equipoise.evaluation.measure import JudgeScore, Measure
+from equipoise.evaluation.sets.lm_eval_set import LmEvalSet
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner
@@ -406,7 +407,13 @@ class RunConfig(Settings):
             known = list(evaluation.sets)
             hint = nearest(by, known) if known else "evaluate.sets names none"
             raise ValueError(f"evaluate.select_by: there is no set '{by}'; {hint}")
-        if evaluation.sets[by].part != "dev":
+        chosen_by = evaluation.sets[by]
+        if isinstance(chosen_by, LmEvalSet) and not chosen_by.has_one_task:
+            raise ValueError(
+                f"evaluate.select_by: '{by}' has several tasks of lm-eval, each with a score of "
+                "its own; choose by a set of a single task"
+            )
+        if chosen_by.part != "dev":
             raise ValueError(
                 f"evaluate.select_by: '{by}' is a test set, and what chooses a player no "
                 f"longer tests it; choose by another, or set evaluate.sets.{by}.part: dev"

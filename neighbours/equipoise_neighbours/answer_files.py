@@ -1,13 +1,10 @@
-"""A run's answers in the files that the official judges of AlpacaEval, Arena-Hard and MT-Bench
-take.
-"""
+"""A run's answers in the files that the official judges of AlpacaEval and Arena-Hard take."""
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from equipoise.answer import answer_of
 from equipoise.errors import RunError
 from equipoise.ledger.benchmark_results import SOURCE, recorded_results
 from equipoise.ledger.item_scores import Answer, Answers, Item, Items
@@ -56,25 +53,11 @@ def arena_hard_row(item: Item, answer: Answer, model: str) -> Row:
     }
 
 
-def mt_bench_row(item: Item, answer: Answer, model: str) -> Row:
-    """A line of MT-Bench's `model_answer/MODEL.jsonl`."""
-    number = int(item.id) if item.id.isdigit() else item.id
-    turns = [answer_of(move).text for move in answer.moves]
-    return {
-        "question_id": number,
-        "answer_id": record_id("answer", item.id, model, *turns)[:22],
-        "model_id": model,
-        "choices": [{"index": answer.sample, "turns": turns}],
-        "tstamp": 0.0,
-    }
-
-
 RowWriter = Callable[[Item, Answer, str], Row]
 
 FORMS: Mapping[str, tuple[str, RowWriter]] = {
     "alpaca_eval": ("model_outputs.json", alpaca_eval_row),
     "arena_hard": ("{model}.jsonl", arena_hard_row),
-    "mt_bench": ("{model}.jsonl", mt_bench_row),
 }
 """Kind of benchmark -> (the file's name, what writes a row of it)."""
 
@@ -88,7 +71,7 @@ def answer_rows(kind: str, items: Items, answers: Answers, model: str) -> list[R
 
 
 def write_answer_files(run: RunDirectory, folder: Path) -> dict[Path, int]:
-    """Write AlpacaEval, Arena-Hard and MT-Bench answers as the official judges take them.
+    """Write answers to AlpacaEval and Arena-Hard as the official judges take them.
 
     To `folder`/SET/PLAYER@GENERATION/; file -> rows. Raises RunError where the run measured none of
     them, or the folder cannot be written; DataError where the set's data are gone.

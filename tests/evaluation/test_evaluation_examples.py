@@ -11,13 +11,11 @@ from equipoise.errors import ConfigError
 from equipoise.evaluation.harnesses import lm_eval_worker
 from equipoise.evaluation.held_out import HeldOut
 from equipoise.evaluation.league_measures import LeagueMeasures
-from equipoise.evaluation.sets.base import Answer, Item
-from equipoise.evaluation.sets.mt_bench import _joint
 from equipoise.evaluation.sets.problems import last_boxed
 from equipoise.evaluation.sets.refusal_sets import _item
 from equipoise.evaluation.sets.results_section import difference_text
 from equipoise.ledger.facts import Estimate
-from equipoise.types import Message, Move, Prompt, user
+from equipoise.types import user
 
 
 @pytest.mark.parametrize(
@@ -67,16 +65,6 @@ def test_a_difference_of_grades_is_in_their_own_unit():
     text = difference_text(Estimate(1.5, 0.5, 2.5, 9), "")
     assert text.startswith("+1.5") and "points" not in text
     assert difference_text(Estimate(-1.5, -2.5, -0.5, 9), "").startswith(("-1.5", "−1.5"))
-
-
-def test_turns_are_joined_after_what_came_before_the_first():
-    said = (Message("system", "Be brief."), user("One?"))
-    item = Item(id="i", prompt=Prompt("p", said), group="writing", turns=("Two?",))
-    answer = Answer(item="i", sample=0, moves=(Move("1", token_ids=(5,)), Move("2")))
-    question = _joint(item, answer, 1)
-    assert question.prompt.messages == (said[0], user("[request 1]\nOne?\n\n[request 2]\nTwo?"))
-    assert question.answer.text == "[answer 1]\n1\n\n[answer 2]\n2"
-    assert _joint(item, answer, 0).prompt.messages == said
 
 
 class MoreMeasures(LeagueMeasures, frozen=True, kw_only=True, omit_defaults=True):

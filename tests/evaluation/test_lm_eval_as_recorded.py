@@ -3,7 +3,6 @@ its tasks are found, what is made of its results, and of its faults.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -15,41 +14,6 @@ from equipoise.errors import EquipoiseError
 from equipoise.evaluation.harnesses import lm_eval_worker
 from equipoise.evaluation.harnesses.base import Harness, HarnessModel, read_scores
 
-LIBRARY = {  # a library of lm-eval's interface that measures nothing and says what it was asked
-    "lm_eval-0.4.13.dist-info/METADATA": "Metadata-Version: 2.1\nName: lm_eval\nVersion: 0.4.13\n",
-    "lm_eval/utils.py": "handle_non_serializable = str\n",
-    "lm_eval/tasks.py": """
-from fnmatch import filter
-from pathlib import Path
-
-class TaskManager:
-    def __init__(self, include_path=None, include_defaults=True, metadata=None):
-        own = [path.stem for path in Path(include_path).glob("*.yaml")] if include_path else []
-        self.all_tasks = [*own, *(["arc_easy", "arc_challenge", "gsm8k"] if include_defaults else [])]
-        self.made = [include_path and Path(include_path).name, include_defaults, metadata]
-
-    def match_tasks(self, names):
-        return [task for name in names for task in filter(self.all_tasks, name)]
-""",
-    "lm_eval/__init__.py": """
-class ProxyError(Exception):
-    pass
-
-def simple_evaluate(tasks, task_manager, **arguments):
-    limit = arguments["limit"]
-    if limit == 13:
-        raise ProxyError("no network")
-    if limit == 14:
-        raise ValueError("\\n a task \\n failed")
-    print("what it prints")
-    given = {**arguments, "made": task_manager.made, "kind": TaskManagerKind}
-    results = {task: {"acc,none": 0.5, "acc_stderr,none": 0.25} for task in tasks}
-    counts = {task: {"effective": 5 + n} for n, task in enumerate(tasks)}
-    return {"results": results, "n-samples": counts, "config": {"limit": limit}, "given": given}
-
-TaskManagerKind = complex(1, 2)  # which JSON does not know
-""",
-}
 MODEL = HarnessModel(
     "folder",
     adapter="adapter",
@@ -60,26 +24,6 @@ MODEL = HarnessModel(
     attention="eager",
     template_options={"thinking": False},
 )
-
-
-@pytest.fixture
-def library(tmp_path, monkeypatch):
-    """A folder of the interpreter's with the stand-in."""
-    for name, text in LIBRARY.items():
-        path = tmp_path / "site" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "lm_eval"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    places = [str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "mine.yaml").write_text("task: mine\n")
-    yield tmp_path
-    for name in [name for name in sys.modules if name.partition(".")[0] == "lm_eval"]:
-        del sys.modules[name]
 
 
 ASKED = {
@@ -104,7 +48,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_what_lm_eval_is_asked(name, library, as_recorded):
+def test_what_lm_eval_is_asked(name, lm_eval_library, as_recorded):
     harness = Harness.build({"kind": "lm_eval", **ASKED[name]})
     model = MODEL if "own" in name else HarnessModel("folder")
     prepared = harness.prepare()
@@ -118,7 +62,7 @@ def test_what_lm_eval_is_asked(name, library, as_recorded):
     as_recorded(f"lm_eval/{name.replace(' ', '_')}.txt", text)
 
 
-def test_replies_are_kept_apart_by_what_changes_them(library):
+def test_replies_are_kept_apart_by_what_changes_them(lm_eval_library):
     def cache(model, **settings):
         harness = Harness.build({"kind": "lm_eval", "tasks": "gsm8k", **settings})
         return harness.measure(model, Path("replies")).document["given"]["use_cache"]
@@ -132,7 +76,7 @@ def test_replies_are_kept_apart_by_what_changes_them(library):
     assert cache(HarnessModel("folder")) != first
 
 
-def test_another_interpreter_gives_the_same(library, capfd):
+def test_another_interpreter_gives_the_same(lm_eval_library, capfd):
     here = Harness.build({"kind": "lm_eval", "tasks": "arc_*"})
     away = Harness.build({"kind": "lm_eval", "tasks": "arc_*", "python": sys.executable})
     assert away.prepare() == here.prepare()
@@ -142,7 +86,7 @@ def test_another_interpreter_gives_the_same(library, capfd):
     assert "what it prints" in captured.err and "what it prints" not in captured.out
 
 
-def test_faults_of_lm_eval(library, as_recorded, monkeypatch, capfd):
+def test_faults_of_lm_eval(lm_eval_library, as_recorded, monkeypatch, capfd):
     texts = []
     for settings in (
         {"tasks": "gsm8", "limit": 1},
@@ -167,22 +111,22 @@ def test_faults_of_lm_eval(library, as_recorded, monkeypatch, capfd):
     as_recorded("lm_eval/faults.txt", text)
 
 
-def test_own_tasks_that_were_edited_are_others(library):
+def test_own_tasks_that_were_edited_are_others(lm_eval_library):
     def own():
         settings = {"kind": "lm_eval", "tasks": "mine", "include_path": "own"}
         return Harness.build(settings).prepare().essentials["own_tasks"]
 
     first = own()
     assert own() == first
-    (library / "own" / "mine.yaml").write_text("task: mine\nversion: 2\n")
+    (lm_eval_library / "own" / "mine.yaml").write_text("task: mine\nversion: 2\n")
     second = own()
-    (library / "own" / "mine.yaml").rename(library / "own" / "mine.yml")
-    (library / "own" / "mine.yaml").write_text("")
+    (lm_eval_library / "own" / "mine.yaml").rename(lm_eval_library / "own" / "mine.yml")
+    (lm_eval_library / "own" / "mine.yaml").write_text("")
     assert len({first, second, own()}) == 3
 
 
-def test_a_job_from_file_to_file(library):
-    job, reply = library / "job.json", library / "reply.json"
+def test_a_job_from_file_to_file(lm_eval_library):
+    job, reply = lm_eval_library / "job.json", lm_eval_library / "reply.json"
     job.write_text('{"do": "tasks", "tasks": ["arc*", "none"], "include_path": null}')
     lm_eval_worker.main(str(job), str(reply))
     known = ["arc_easy", "arc_challenge", "gsm8k"]

@@ -199,15 +199,6 @@ def test_the_fingerprint_is_of_all_that_decides_the_ids(model_folder, tmp_path):
     )
 
 
-def test_white_space_at_the_contexts_end_begins_the_continuation(model_folder):
-    made = encoding(model_folder("plain"))
-    spaced, plain = (made.continue_text(*texts) for texts in (("Why ", "not?"), ("Why", " not?")))
-    ids, start = spaced
-    assert spaced == plain
-    assert made.tokenizer.decode(ids[start:]).strip() == "not?"
-    assert made.tokenizer.decode(ids).endswith("Why not?")
-
-
 def test_a_tokenizer_without_any_end_is_an_error(model_folder):
     tokenizer = encoding(model_folder("plain")).tokenizer
     tokenizer.eos_token = None

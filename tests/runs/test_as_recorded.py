@@ -331,15 +331,6 @@ SETS = {  # rows of small published sets
         {"instruction": f"Tell {n}", "output": "tell " * (n + 1), "dataset": "koala"}
         for n in range(5)
     ],
-    "mt": [{"question_id": 7, "category": "math", "turns": ["Say one.", "Say two."]}],
-    "arc": [
-        {
-            "id": "a",
-            "question": "2?",
-            "choices": {"text": ["2", "1"], "label": ["A", "B"]},
-            "answerKey": "A",
-        }
-    ],
     "moves": [{"prompt": "Move."}],
 }
 VERBS = {  # name of the record -> (runs that are there, lines)
@@ -437,8 +428,6 @@ VERBS = {  # name of the record -> (runs that are there, lines)
             "evaluate solvers@clever --on '{kind: over_refusal, path: requests.jsonl}'",
             "evaluate moves@mixed --on '{kind: attacks, path: attacks.jsonl, judge: shorter}' --json",
             "evaluate solvers@clever --on '{kind: alpaca_eval, path: alpaca.jsonl, judge: shorter}'",
-            f"evaluate solvers@clever --on '{{kind: mt_bench, path: mt.jsonl, judge: {GRADER}}}' --json",
-            "evaluate solvers@clever --on '{kind: arc, path: arc.jsonl}'",
             "evaluate solvers@wordy --on mine=gsm8k.jsonl --judge shorter --sweep temperature=0,1",
             "evaluate solvers@wordy --on gsm8k.jsonl",
             "evaluate solvers@nobody --on gsm8k.jsonl --judge shorter",

@@ -14,7 +14,7 @@ from equipoise.ledger import benchmark_results
 from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.planning.new_run import new_run
-from equipoise.players.base import TextScorer
+from equipoise.players.base import TokenScorer
 from equipoise.players.population import Population
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -235,13 +235,16 @@ def test_lm_eval_measures_the_base_and_the_adapter(command, adapter_copy, by_lm_
     with RunDirectory.read(adapter_copy) as run:
         population = Population(run.config.playing, adapter_copy / "players")
         actor = population.actor(PlayerId("policy", 1))
-        assert isinstance(actor, TextScorer)
+        assert isinstance(actor, TokenScorer)
         samples = json.loads(files[1].read_text())["samples"]["tiny_choices"]
+        encode = actor.encoding.tokenizer.encode
         for sample in samples:
-            choices = [f" {choice}" for choice in sample["doc"]["choices"]]
-            contexts = [sample["doc"]["question"]] * len(choices)
-            own = actor.continuation_logprobs(contexts, choices)
-            for (value, _), ((other, _),) in zip(own, sample["resps"], strict=True):
+            context = encode(sample["doc"]["question"])
+            whole = [
+                encode(f"{sample['doc']['question']} {each}") for each in sample["doc"]["choices"]
+            ]
+            own = actor.token_sums([context] * len(whole), [ids[len(context) :] for ids in whole])
+            for value, ((other, _),) in zip(own, sample["resps"], strict=True):
                 assert abs(value - float(other)) < 1e-4
         population.release()
 

@@ -215,33 +215,6 @@ def test_further_turns_are_asked_below_the_answers(run):
     assert result.score.mean == 1.0
 
 
-@pytest.mark.long
-def test_likelihoods_are_recorded(run, sums, monkeypatch):
-    """Of a local model; a player that has none is refused in words."""
-    from equipoise.players.local import LocalActor
-
-    rows = [
-        {"question": "Which?", "choices": ["this", "that", "those"], "answer": 1},
-        {"question": "How many?", "choices": ["one", "two"], "answer": 0},
-    ]
-    lines = "\n".join(map(json.dumps, rows))
-    (run.path.parent / "choices.jsonl").write_text(lines)
-    choices = {"kind": "multiple_choice", "path": "choices.jsonl"}
-    with pytest.raises(ConfigError, match="'scripted' gives no likelihoods"):
-        run.evaluate(choices, progress=False)
-    model = equipoise.evaluate("builtin", choices, out="model", progress=False)
-    [result] = [row.result for row in model.beside_start()]
-    assert result.n == 2
-
-    def refuse(*_, **__):
-        raise AssertionError("asked again")
-
-    monkeypatch.setattr(LocalActor, "logprobs", refuse)
-    monkeypatch.setattr(LocalActor, "continuation_logprobs", refuse)
-    again = {**choices, "part": "dev", "limit": 1}
-    assert equipoise.evaluate("builtin", again, out="model", progress=False)
-
-
 # -- what is shown
 
 

@@ -5,6 +5,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
@@ -163,6 +164,11 @@ class Harness(Component):
 
         Raises ConfigError.
         """
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """As `prepare`, which is asked once. Raises ConfigError."""
+        return self.prepare()
 
     @abstractmethod
     def measure(self, model: HarnessModel, replies: Path) -> Measured:

@@ -35,7 +35,7 @@ from equipoise.system.subprocesses import run_process
 from equipoise.types import record_id
 
 WHERE = ("pretrained", "peft", "tokenizer")  # arguments that say where a model lies
-ABSENT = "pip install 'equipoise[lm-eval]', or name an environment: --harness-python"
+ABSENT = "pip install 'equipoise[lm-eval]', or name an interpreter that has it: python: PATH"
 
 
 class LmEval(Harness):
@@ -91,7 +91,8 @@ class LmEval(Harness):
                     f"--tasks: lm-eval {reply['version']} has no task '{name}'; "
                     f"{nearest(name, reply['known'])}"
                 )
-        essentials = self.model_dump(mode="json", exclude={"python", "include_path", "batch_size"})
+        fixed = set(LmEval.model_fields) - {"python", "include_path", "batch_size"}
+        essentials = self.model_dump(mode="json", include=fixed)
         essentials["own_tasks"] = _digest(self.include_path)
         return Prepared(f"lm_eval {reply['version']}", essentials)
 

@@ -1,4 +1,4 @@
-"""The files in which the official judges of AlpacaEval, Arena-Hard and MT-Bench take answers."""
+"""The files in which the official judges of AlpacaEval and Arena-Hard take answers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,14 +30,14 @@ def _read(row: Any, where: str) -> tuple[str, tuple[str, ...]]:
             replies = [m for m in row["messages"] if m["role"] == "assistant"]
             texts = tuple(_content(message["content"]) for message in replies)
             return str(row["uid"]), texts
-        if "choices" in row:  # MT-Bench, and Arena-Hard before
+        if "choices" in row:  # Arena-Hard before
             turns = row["choices"][0]["turns"]
             return str(row["question_id"]), tuple(map(_content, turns))
         return str(row["instruction"]), (str(row["output"]),)
     except (KeyError, IndexError, TypeError) as error:
         raise DataError(
-            f"{where}: no answer in the form of MT-Bench (question_id, choices), "
-            "Arena-Hard (uid, messages) or AlpacaEval (instruction, output)"
+            f"{where}: no answer in the form of Arena-Hard (uid, messages, or question_id, "
+            "choices) or AlpacaEval (instruction, output)"
         ) from error
 
 

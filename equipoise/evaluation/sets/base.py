@@ -39,6 +39,18 @@ from equipoise.ledger.item_scores import (
 from equipoise.system.effects import Text
 from equipoise.types import Message, Prompt, View, record_id, user
 
+LM_EVAL_TASKS = {
+    "arc": "arc_challenge",
+    "gpqa": "gpqa_diamond_zeroshot",
+    "hellaswag": "hellaswag",
+    "mmlu": "mmlu",
+    "truthfulqa": "truthfulqa_mc2",
+    "winogrande": "winogrande",
+}
+"""Published sets of choices, and lm-eval's task that measures each by likelihood."""
+
+IN_WORDS = "choices in words: {kind: prompts, prompts: FILE, judge: choice}"
+
 AnswerTokens = Annotated[
     int | None, Field(ge=1, description="most tokens of an answer; null: the player's own")
 ]
@@ -56,18 +68,20 @@ class Benchmark(Component):
         "prompts": "equipoise.evaluation.sets.prompt_set:PromptSet",
         "gsm8k": "equipoise.evaluation.sets.problems:GSM8K",
         "math": "equipoise.evaluation.sets.problems:MATH",
-        "multiple_choice": "equipoise.evaluation.sets.choices:MultipleChoice",
-        "truthfulqa": "equipoise.evaluation.sets.choices:TruthfulQA",
-        "arc": "equipoise.evaluation.sets.choices:ARC",
-        "mmlu": "equipoise.evaluation.sets.choices:MMLU",
-        "hellaswag": "equipoise.evaluation.sets.choices:HellaSwag",
-        "winogrande": "equipoise.evaluation.sets.choices:Winogrande",
-        "gpqa": "equipoise.evaluation.sets.choices:GPQA",
-        "mt_bench": "equipoise.evaluation.sets.mt_bench:MTBench",
+        "lm_eval": "equipoise.evaluation.sets.lm_eval_set:LmEvalSet",
         "arena_hard": "equipoise.evaluation.sets.win_rate_sets:ArenaHard",
         "alpaca_eval": "equipoise.evaluation.sets.win_rate_sets:AlpacaEval",
         "over_refusal": "equipoise.evaluation.sets.refusal_sets:OverRefusal",
         "attacks": "equipoise.evaluation.sets.refusal_sets:Attacks",
+    }
+
+    REMOVED: ClassVar = {
+        **{
+            kind: f"write {{kind: lm_eval, tasks: [{task}]}}; {IN_WORDS}"
+            for kind, task in LM_EVAL_TASKS.items()
+        },
+        "multiple_choice": f"{IN_WORDS}; by likelihood: a task of {{kind: lm_eval, tasks: […]}}",
+        "mt_bench": "its official judge measures it: equipoise import-scores --from mt_bench",
     }
 
     needs_judge: ClassVar[bool] = False

@@ -115,24 +115,18 @@ def name_of(row: Row, where: str, *names: str) -> str:
     return where.rpartition(":")[2].strip() if ":" in where else where.rpartition(" ")[2]
 
 
-def with_defaults(
-    judge: Judge | None, criteria: str = "", reference_fact: str | None = None
-) -> Judge | None:
-    """The judge with these criteria and this fact as the reference that it is shown; one that
-    compares counts both orders of the answers (`flip: mean`). What the user set stays.
+def with_defaults(judge: Judge | None, criteria: str) -> Judge | None:
+    """The judge with these criteria; one that compares counts both orders of the answers
+    (`flip: mean`). What the user set stays.
     """
     if judge is None:
         return None
     wanted: dict[str, Any] = {}
     if isinstance(judge, QuestionSettings):
-        wanted |= {"criteria": criteria, "reference_fact": reference_fact}
+        wanted["criteria"] = criteria
     if isinstance(judge, Comparing):
         wanted["flip"] = "mean"
-    change = {
-        name: value
-        for name, value in wanted.items()
-        if value and name not in judge.model_fields_set
-    }
+    change = {name: wanted[name] for name in wanted if name not in judge.model_fields_set}
     return judge.model_copy(update=change) if change else judge
 
 

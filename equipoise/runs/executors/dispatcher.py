@@ -22,7 +22,6 @@ from equipoise.runs.executors.units import (
     METRICS,
     Act,
     Beginnings,
-    Continuations,
     Judged,
     Learn,
     Logprobs,
@@ -91,12 +90,6 @@ class RemoteActor:
     def token_sums(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float]:
         """log p(answer | prompt), in nats, of token ids."""
         return self._in_units(lambda *part: TokenSums(self.by, *part), prompts, answers)
-
-    def continuation_logprobs(
-        self, contexts: Sequence[str], continuations: Sequence[str]
-    ) -> list[tuple[float, int]]:
-        """log p(continuation | context), in nats, and its tokens."""
-        return self._in_units(lambda *part: Continuations(self.by, *part), contexts, continuations)
 
     def word_probabilities(
         self, views: Sequence[View], texts: Sequence[str]

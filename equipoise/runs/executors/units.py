@@ -20,15 +20,7 @@ from equipoise.learners.process_group import read_batch
 from equipoise.models.device import return_unused_memory
 from equipoise.models.progress import ignore_known_warnings
 from equipoise.models.resources import Resources
-from equipoise.players.base import (
-    Actor,
-    Player,
-    Scorer,
-    TextScorer,
-    TokenScorer,
-    WordProbabilities,
-    WordReader,
-)
+from equipoise.players.base import Actor, Player, Scorer, TokenScorer, WordProbabilities, WordReader
 from equipoise.players.together import MoveRequest, act_together
 from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turns, View
 
@@ -89,14 +81,6 @@ class TokenSums(msgspec.Struct, frozen=True, tag=True):
     answers: list[list[int]]
 
 
-class Continuations(msgspec.Struct, frozen=True, tag=True):
-    """Log-probabilities of plain continuations."""
-
-    by: Weighted
-    contexts: list[str]
-    continuations: list[str]
-
-
 class Beginnings(msgspec.Struct, frozen=True, tag=True):
     """Probabilities of short texts at an answer's start."""
 
@@ -143,7 +127,7 @@ def act_by_rows(
 
 
 METRICS = "metrics.jsonl"  # of a training, in its folder
-Unit = Act | Logprobs | TokenSums | Continuations | Beginnings | Judged | Learn | ReleaseAll
+Unit = Act | Logprobs | TokenSums | Beginnings | Judged | Learn | ReleaseAll
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -210,9 +194,6 @@ class UnitRunner:
             case TokenSums():
                 scorer = cast(TokenScorer, self._actor(unit.by))
                 return scorer.token_sums(unit.prompts, unit.answers)
-            case Continuations():
-                scorer = cast(TextScorer, self._actor(unit.by))
-                return scorer.continuation_logprobs(unit.contexts, unit.continuations)
             case Beginnings():
                 reader = cast(WordReader, self._actor(unit.by))
                 return reader.word_probabilities(unit.views, unit.texts)
@@ -277,7 +258,6 @@ RESULTS: Mapping[type, Any] = {
     Act: list[Move],
     Logprobs: list[tuple[float, int]],
     TokenSums: list[float],
-    Continuations: list[tuple[float, int]],
     Beginnings: list[WordProbabilities | str],
     Judged: list[Judgement],
     Learn: dict[str, Any],

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,10 +12,12 @@ import msgspec
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError, RunError
 from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Prepared, read_scores
+from equipoise.evaluation.sets.lm_eval_set import LmEvalSet
 from equipoise.ledger.item_scores import BenchmarkResult
 from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.device import choose_device
 from equipoise.models.loading import load_config
+from equipoise.players.base import Player
 from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.runs.directory import RunDirectory
@@ -27,31 +29,39 @@ FOLDER = "harness"  # below a run: a harness's own results, and the model's repl
 
 
 def measure_by_harness(
-    run: RunDirectory, players: Sequence[PlayerId], harness: Harness
+    run: RunDirectory, players: Sequence[PlayerId], harness: Harness, set_name: str = ""
 ) -> list[BenchmarkResult]:
     """Score each player on the harness's tasks; recorded as it comes, and not measured twice.
 
-    Raises ConfigError before anything is measured: for a harness or task that is not there, and for
+    `set_name` is of the named set that the harness is; "": results are called as its tasks. Raises
+    ConfigError before anything is measured: for a harness or task that is not there, and for
     players that no harness can load.
     """
-    prepared = harness.prepare()
+    prepared = harness.prepared
     population = Population(run.players_anywhere(), run.folder / "players", run.ledger)
     for player in players:
-        _local(population, player)
+        local_settings(population.players, player)
     results: list[BenchmarkResult] = []
     for player in players:
         with _model(population, player) as model:
-            results += _measure(run, player, harness, prepared, model)
+            results += _measure(run, player, harness, prepared, model, set_name)
     return results
 
 
 def _measure(
-    run: RunDirectory, player: PlayerId, harness: Harness, prepared: Prepared, model: HarnessModel
+    run: RunDirectory,
+    player: PlayerId,
+    harness: Harness,
+    prepared: Prepared,
+    model: HarnessModel,
+    set_name: str,
 ) -> list[BenchmarkResult]:
     precision = (model.dtype, model.products, model.attention)
     settings = sorted(prepared.essentials.items())
     digest = record_id(prepared.source, settings, precision)[:12]
     key = f"{STAGE}/{harness.kind}/{player}/{digest}"
+    if set_name:
+        key += f"/{set_name}"
     facts = run.ledger.stage_facts(key)
     if facts is not None:
         return [BenchmarkResult.read(values) for values in facts["results"]]
@@ -64,7 +74,10 @@ def _measure(
     text = json.dumps(measured.document, indent=1, ensure_ascii=False)
     with run.files.inner(FOLDER) as results_folder:
         results_folder.write(name, text)
-    results = [record(run, player, scores.result, scores.items) for scores in measured.scores]
+    found = measured.scores
+    if isinstance(harness, LmEvalSet):
+        found = harness.in_this_set(set_name, found)
+    results = [record(run, player, scores.result, scores.items) for scores in found]
     facts = {"results": [result.facts() for result in results], "file": name}
     seconds = time.perf_counter() - started
     run.ledger.finish(key, player.generation, STAGE, facts, seconds)
@@ -121,9 +134,9 @@ def _generation(run: RunDirectory, player: str) -> PlayerId:
 # -- a generation as another program loads it
 
 
-def _local(population: Population, player: PlayerId) -> Local:
-    """The player's settings. Raises ConfigError for one that is no model on this machine."""
-    settings = population.players[player.name]
+def local_settings(players: Mapping[str, Player], player: PlayerId) -> Local:
+    """The player's settings. Raises ConfigError for one that no harness can load."""
+    settings = players[player.name]
     if not isinstance(settings, Local):
         raise ConfigError(
             f"{player}: a harness loads weights, and this player is of kind "
@@ -141,7 +154,7 @@ def _local(population: Population, player: PlayerId) -> Local:
 
 @contextmanager
 def _model(population: Population, player: PlayerId) -> Iterator[HarnessModel]:
-    settings = _local(population, player)
+    settings = local_settings(population.players, player)
     weights = population.weights(player)
     base = resolve(settings.model)
     is_adapter = weights is not None and holds_adapter(weights, settings.lora)

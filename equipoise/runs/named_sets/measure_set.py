@@ -9,6 +9,7 @@ import msgspec
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, NoSignal
+from equipoise.evaluation.harnesses.base import Harness
 from equipoise.evaluation.sets.base import Benchmark, Conversation, asked_prompt
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.question import advice, unread_reply
@@ -18,7 +19,6 @@ from equipoise.ledger.item_scores import (
     Answer,
     Answers,
     BenchmarkResult,
-    Continuation,
     Item,
     Items,
     Judged,
@@ -27,11 +27,12 @@ from equipoise.ledger.item_scores import (
 )
 from equipoise.ledger.ledger import MEETING
 from equipoise.matches.match_play import Batch, play
-from equipoise.players.base import Actor, Scorer, TextScorer
+from equipoise.players.base import Actor, Scorer
 from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.judge_matches import judge_missing, most_common
 from equipoise.runs.monitor import within
+from equipoise.runs.named_sets.harness import measure_by_harness
 from equipoise.runs.named_sets.recorded_answers import (
     PART,
     planned_conversations,
@@ -48,22 +49,27 @@ OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
 
 def measure_set(
     run: OpenRun, name: str, benchmark: Benchmark, items: Items, player: PlayerId
-) -> BenchmarkResult:
+) -> list[BenchmarkResult]:
     """Score `player` on a set called `name`; recorded, and read where it was measured before.
 
-    Raises ConfigError for a player that cannot be asked, NoSignal where no answer could be scored.
+    There is one result, but of a harness one for each task. Raises ConfigError for a player that
+    cannot be asked, NoSignal where no answer could be scored.
     """
+    if isinstance(benchmark, Harness):
+        run.monitor.stage(f"{name}: {benchmark.kind} measures {player}", None, player.generation)
+        run.population.release()  # the harness loads the player's weights itself
+        return measure_by_harness(run.directory, [player], benchmark, name)
     key = record_id(benchmark.digest, run.config.seed, *map(to_json, items))[:16]
     stage = stage_key(name, player, key)
     facts = run.ledger.stage_facts(stage)
     if facts is not None:
-        return BenchmarkResult.read(facts)
+        return [BenchmarkResult.read(facts)]
     with run.stage(STAGE, stage, player.generation) as facts:
         result = SetMeasurement(run, name, benchmark, items, player).result(stage)
         result = msgspec.structs.replace(result, key=key)
         log(run.directory, stage, result)
         facts.update(result.facts())
-    return result
+    return [result]
 
 
 @dataclass(frozen=True)
@@ -262,39 +268,21 @@ def _likelihoods(
     known = run.ledger.logprobs(player, actor.encoding, [row.key for row in rows])
     for chunk in chunks(rows, answers_at_once(run)):
         missing = {row.key: row for row in chunk if row.key not in known}
-        for plain in (False, True):
-            part = {key: row for key, row in missing.items() if row.plain == plain}
-            if part:
-                texts = list(part)
-                with within(run.monitor, len(part), len(part)):
-                    values = _logprobs(name, player, actor, list(part.values()), plain)
-                run.ledger.add_logprobs(player, actor.encoding, texts, values)
-                known |= dict(zip(texts, values, strict=True))
+        if missing:
+            texts = list(missing)
+            asked = list(missing.values())
+            with within(run.monitor, len(asked), len(asked)):
+                values = actor.logprobs(
+                    [row.messages for row in asked],
+                    [row.text for row in asked],
+                    whole=True,
+                    cut=[not row.ended for row in asked],
+                )
+            run.ledger.add_logprobs(player, actor.encoding, texts, values)
+            known |= dict(zip(texts, values, strict=True))
         run.monitor.advance(len(chunk))
-    return {
-        item.id: [
-            Answer(
-                item=item.id,
-                likelihoods=tuple(Likelihood(*known[text.key]) for text in item.continuations),
-            )
-        ]
-        for item in items
-    }
-
-
-def _logprobs(
-    name: str, player: PlayerId, actor: Actor, rows: Sequence[Continuation], plain: bool
-) -> list[tuple[float, int]]:
-    """(log p of each text after what comes before it, its tokens)."""
-    texts = [row.text for row in rows]
-    if not plain:
-        assert isinstance(actor, Scorer)
-        chats = [row.messages for row in rows]
-        return actor.logprobs(chats, texts, whole=True, cut=[not r.ended for r in rows])
-    if not isinstance(actor, TextScorer):
-        raise ConfigError(
-            f"{name}: {player} cannot score plain texts without a chat template; "
-            "measure a local model"
-        )
-    contexts = [row.messages[-1].content for row in rows]
-    return actor.continuation_logprobs(contexts, texts)
+    answers = {}
+    for item in items:
+        likelihoods = tuple(Likelihood(*known[text.key]) for text in item.continuations)
+        answers[item.id] = [Answer(item=item.id, likelihoods=likelihoods)]
+    return answers

@@ -60,11 +60,12 @@ def log(run: RunDirectory, stage: str, result: BenchmarkResult) -> None:
 def set_criterion(ledger: Ledger, name: str, named_set: Benchmark) -> Criterion:
     """Every player's headline on a named set of the run, to choose the best of them by."""
     settings = fixed_settings(named_set.settings())
-    of_set = [
-        result
-        for _, result in recorded_results(ledger, every=True)
-        if result.name == name and fixed_settings(result.settings) == settings
-    ]
+    of_set = []
+    for _, result in recorded_results(ledger, every=True):
+        own = fixed_settings(result.settings)
+        # A harness adds what it found, such as the version of its task.
+        if result.name == name and {**own, **settings} == own:
+            of_set.append(result)
     scores = {PlayerId.parse(result.player): result.score.interval for result in of_set}
     lower = any(result.headline in result.lower_is_better for result in of_set)
     return Criterion(scores, name, lower)

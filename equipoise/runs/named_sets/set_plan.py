@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from equipoise.errors import ConfigError, DataError
+from equipoise.evaluation.harnesses.base import Harness
 from equipoise.evaluation.sets.base import Benchmark
+from equipoise.evaluation.sets.lm_eval_set import LmEvalSet
 from equipoise.judges.base import JudgeContext
 from equipoise.ledger.item_scores import Item, Items
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player, players_in
 from equipoise.players.endpoint_settings import EndpointSettings
 from equipoise.runs.config import RunConfig
+from equipoise.runs.named_sets.harness import local_settings
 from equipoise.types import PlayerId, Prompt
 
 BYTES_PER_TOKEN = 4  # of English text, about
@@ -20,7 +23,10 @@ TEMPLATE_TOKENS = 300  # of a judge's question without what it quotes, about
 
 @dataclass(frozen=True)
 class SetPlan:
-    """The work of one set over a whole run; `money` is None where no endpoint has a price."""
+    """The work of one set over a whole run; `money` is None where no endpoint has a price.
+
+    What a harness asks of its `tasks` is not known before.
+    """
 
     name: str
     items: int
@@ -30,10 +36,14 @@ class SetPlan:
     questions: int
     sampled_tokens_at_most: int
     money: float | None
+    tasks: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The plan to read, on one line."""
-        parts = [f"{self.items:,} items × {self.players:,} players and generations"]
+        asked = f"{self.items:,} items"
+        if self.tasks:
+            asked = f"lm-eval's {', '.join(self.tasks)}"
+        parts = [f"{asked} × {self.players:,} players and generations"]
         named = {
             "answers": self.answers,
             "likelihoods": self.likelihoods,
@@ -88,6 +98,7 @@ def _plan(
         questions=times * len(names) * questions,
         sampled_tokens_at_most=times * answers * sum(lengths),
         money=times * sum(costs) if costs else None,
+        tasks=benchmark.tasks if isinstance(benchmark, LmEvalSet) else (),
     )
 
 
@@ -118,10 +129,19 @@ Sets = Mapping[str, Benchmark]
 ItemsBySet = Mapping[str, Items]
 
 
+<<<<<<< HEAD
 def check_sets(players: Iterable[str], sets: Sets) -> ItemsBySet:
     """Items by set name, of sets for a run of these players.
 
     Raises DataError or ConfigError with all faults, one a line.
+=======
+def check_sets(
+    config: RunConfig, sets: Sets, players: Sequence[PlayerId] | None = None
+) -> ItemsBySet:
+    """Items by set name. Raises DataError or ConfigError with all faults, one a line.
+
+    Args: players: who is measured; None: everyone whom the run itself measures.
+>>>>>>> 442db8eb (Published sets of choices are measured by lm-eval, as a set of a recipe or of evaluate; MT-Bench by its official judge)
     """
     items: dict[str, list[Item]] = {}
     unreadable = []
@@ -132,14 +152,41 @@ def check_sets(players: Iterable[str], sets: Sets) -> ItemsBySet:
             unreadable.append(f"{name}: {error}")
     if unreadable:
         raise DataError("\n".join(unreadable))
+<<<<<<< HEAD
     if faults := list(faults_of_sets(players, sets, items)):
+=======
+    faults = list(faults_of_sets(config, sets, items))
+    measured = [PlayerId(name) for name in config.measured] if players is None else players
+    faults += _faults_of_harnesses(config, sets, measured)
+    if faults:
+>>>>>>> 442db8eb (Published sets of choices are measured by lm-eval, as a set of a recipe or of evaluate; MT-Bench by its official judge)
         raise ConfigError("\n".join(dict.fromkeys(faults)))
     return items
 
 
+<<<<<<< HEAD
 def faults_of_sets(players: Iterable[str], sets: Sets, items: ItemsBySet) -> Iterator[str]:
     """Faults that keep these sets from being measured in a run of these players."""
     pool = [PlayerId(name) for name in players]
+=======
+def _faults_of_harnesses(
+    config: RunConfig, sets: Sets, players: Sequence[PlayerId]
+) -> Iterator[str]:
+    """Faults of the players whose weights a harness cannot load."""
+    for name, benchmark in sets.items():
+        if not isinstance(benchmark, Harness):
+            continue
+        for player in players:
+            try:
+                local_settings(config.playing, player)
+            except ConfigError as error:
+                yield f"{name}: {error}"
+
+
+def faults_of_sets(config: RunConfig, sets: Sets, items: ItemsBySet) -> Iterator[str]:
+    """Faults that keep these sets from being measured in such a run."""
+    pool = [PlayerId(name) for name in config.players]
+>>>>>>> 442db8eb (Published sets of choices are measured by lm-eval, as a set of a recipe or of evaluate; MT-Bench by its official judge)
     for name, benchmark in sets.items():
         game = benchmark.game_played
         context = JudgeContext(game, 0, pool, {}, Resources(), nobody_plays)

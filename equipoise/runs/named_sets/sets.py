@@ -114,7 +114,7 @@ def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     text = str(given)
     if text.startswith(("lm_eval:", "lm-eval:", "lm_eval/")):
         tasks = text[len("lm_eval:") :]
-        raise ConfigError(f"--on {text}: write it as --harness lm_eval --tasks {tasks}")
+        raise ConfigError(f"--on {text}: write it as --on '{{kind: lm_eval, tasks: [{tasks}]}}'")
     name, equals, spec = text.partition("=")
     if equals and name.isidentifier():
         [(_, values)] = _settings_of(spec)
@@ -132,12 +132,16 @@ def _check_is_there(text: str) -> None:
     """Raises ConfigError for a bare word that is neither a benchmark nor a file."""
     if Path(text).suffix or "/" in text or "*" in text or Path(text).exists():
         return
+    if text in Benchmark.REMOVED:
+        raise ConfigError(f"--on {text}: {Benchmark.REMOVED[text]}")
     kinds = list(Benchmark.known_kinds())
     names = text.replace(" ", ",").split(",")
     if len(names) > 1 and all(name in kinds for name in names):
         wanted = " ".join(f"--on {name}" for name in names)
         raise ConfigError(f"--on {text}: name one set at a time: {wanted}")
-    hint = "; other tasks: --harness lm_eval --tasks NAME" if text.isidentifier() else ""
+    hint = ""
+    if text.isidentifier():
+        hint = f"; a task of lm-eval: --on '{{kind: lm_eval, tasks: [{text}]}}'"
     known = f"known: {', '.join(sorted(kinds))}"
     if close := difflib.get_close_matches(text.lower(), kinds, 1, 0.75):
         known = f"did you mean '{close[0]}'?"

@@ -8,7 +8,10 @@ from equipoise.errors import DataError
 from equipoise.evaluation.sets.base import Benchmark
 from equipoise.evaluation.sets.published_set import Published
 
-NEEDED = {"prompts": {"prompts": "prompts.jsonl", "judge": "shorter"}}
+NEEDED = {
+    "lm_eval": {"tasks": "arc_easy"},
+    "prompts": {"prompts": "prompts.jsonl", "judge": "shorter"},
+}
 KINDS = sorted(Benchmark.known_kinds())
 PUBLISHED = [kind for kind in KINDS if issubclass(Benchmark.find(kind), Published)]
 
@@ -42,5 +45,5 @@ def test_without_a_hub_the_id_the_setting_and_the_licence_are_named(
         benchmark.items()
     message = str(raised.value)
     assert message.startswith(f"{kind}: ") and "path" in message
-    if kind != "multiple_choice":
-        assert benchmark.licence and benchmark.licence in message
+    assert benchmark.licence
+    assert benchmark.licence in message

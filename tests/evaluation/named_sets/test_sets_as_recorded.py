@@ -29,102 +29,15 @@ from equipoise.ledger.item_scores import (
     Item,
     Judged,
     JudgeQuestion,
-    Likelihood,
     paired_differences,
 )
 from tests.benchmark_answers import answer, failed
 from tests.judge_context import TestContext
 
 NO = "I'm sorry, but I can't help with that."
-RUBRIC = {"kind": "rubric", "model": {"kind": "scripted", "text": "5"}}
 PAIRWISE = {"kind": "pairwise", "model": {"kind": "scripted", "text": "A"}}
-SUBJECTS = ("chemistry", "world_history")
-
-
-def mmlu(n: int) -> dict[str, Any]:
-    """A question whose right option is the n-th."""
-    return {
-        "question": f" {n} + {n}?",
-        "choices": [str(2 * n + k) for k in range(-n, 4 - n)],
-        "answer": n % 4,
-        "subject": SUBJECTS[n % 2],
-    }
-
 
 ROWS: dict[str, list[Any]] = {
-    "arc": [
-        {
-            "id": "a",
-            "question": "What melts ice?",
-            "choices": {"text": ["heat", "a cold wind"], "label": ["A", "B"]},
-            "answerKey": "A",
-        },
-        {
-            "question": "What is 2?",
-            "choices": {"text": ["one", "two", "a number after three"], "label": ["1", "2", "3"]},
-            "answerKey": "2",
-        },
-    ],
-    "mmlu": [mmlu(n) for n in range(4)],
-    "hellaswag": [
-        {
-            "ind": 7,
-            "activity_label": "Baking",
-            "ctx_a": "A man opens an oven. [header] So",
-            "ctx_b": "he",
-            "endings": ["sings.", "takes [step] bread out."],
-            "label": "1",
-        },
-        {
-            "activity_label": "Tea [title] A cup",
-            "ctx": "She boils  water.",
-            "endings": ["It is hot.", "No."],
-            "label": 0,
-        },
-    ],
-    "winogrande": [
-        {
-            "qID": "w1",
-            "sentence": "The cup fell off the shelf since _ was tilted.",
-            "option1": "the cup",
-            "option2": "the shelf",
-            "answer": "2",
-        },
-        {"sentence": "_ sat.", "option1": "Ann", "option2": "The chair", "answer": 1},
-    ],
-    "gpqa": [
-        {
-            "Record ID": f"r{n}",
-            "Question": f"Why {n}? ",
-            "Correct Answer": " so",
-            **{f"Incorrect Answer {k}": f"x{k}" for k in (1, 2, 3)},
-            **more,
-        }
-        for n, more in enumerate(
-            [
-                {"Subdomain": "Optics", "High-level domain": "Physics"},
-                {"High-level domain": "Life"},
-                {},
-            ]
-        )
-    ],
-    "truthfulqa": [
-        {
-            "question": "Do pigs fly?",
-            "mc1_targets": {"choices": ["Yes", "No"], "labels": [0, 1]},
-            "mc2_targets": {"choices": ["No", "Never", "Yes"], "labels": [1, 1, 0]},
-        }
-    ],
-    "multiple_choice": [
-        {
-            "id": "m",
-            "prompt": "Which is blue? A. sky B. grass",
-            "choices": {"A": "sky", "B": "grass"},
-            "answer": "B",
-            "subject": "colours",
-        },
-        {"prompt": "Which is red? A. sky B. rose", "choices": ["sky", "rose"], "answer": "rose"},
-    ],
     "gsm8k": [
         {"question": "1 + 3?", "answer": "<<1+3=4>>4\n#### 4"},
         {"id": "second", "question": "600 + 600?", "answer": "#### 1,200"},
@@ -154,12 +67,6 @@ ROWS: dict[str, list[Any]] = {
             "kwargs": [{}],
         },
     ],
-    "mt_bench": [
-        {"question_id": 81, "category": "writing", "turns": ["First?", "Then?"]},
-        {"question_id": 82, "category": "writing", "turns": ["One?", "Two?"], "reference": ["a"]},
-        {"prompt_id": 111, "category": "math", "prompt": ["1 + 1?", "Twice that?"]},
-        {"question_id": 112, "category": "math", "turns": ["3?"], "reference": ["3", "4"]},
-    ],
     "arena_hard": [
         {"uid": "u0", "category": "hard", "prompt": "Do 0."},
         {"question_id": "u1", "category": "easy", "turns": [{"content": "Do 1."}]},
@@ -187,10 +94,6 @@ ROWS: dict[str, list[Any]] = {
         {"prompt": "Say 2.", "completion": "two", "data_source": "other"},
     ],
 }
-MT_ANSWERS = [
-    {"question_id": n, "choices": [{"turns": ["x", "y"][:turns]}]}
-    for n, turns in ((81, 2), (82, 2), (111, 2), (112, 1))
-]
 ARENA_ANSWERS = [
     {
         "uid": f"u{n}",
@@ -202,39 +105,14 @@ ARENA_ANSWERS = [
     for n in range(3)
 ]
 FILES: dict[str, Any] = {  # beside the rows
-    "mt_answers.jsonl": MT_ANSWERS,
     "arena_answers.jsonl": ARENA_ANSWERS,
-    "examples.jsonl": [*ROWS["mmlu"], *({**mmlu(n), "question": f"again {n}?"} for n in (0, 1))],
-    "primer.txt": "On {subject}.\n",
+    "words.txt": "On science.\n",
     "difficulty.csv": ",instruction_difficulty\n" + "".join(f"{n},{n / 4 - 1}\n" for n in range(8)),
     "gamed.csv": "preference,std_delta_len,instruction_difficulty\n"
     + "".join(f"{(n * 3 % 8) / 8},{1 - n / 2},{n / 4 - 1}\n" for n in range(8)),
 }
 SETS: dict[str, dict[str, Any]] = {  # name of the record -> settings
     **{kind: {"kind": kind} for kind in ROWS if kind not in ("prompts", "attacks")},
-    "arc in words": {"kind": "arc", "ask": "generate"},
-    "arc as a chat": {"kind": "arc", "chat": True, "level": "easy"},
-    "mmlu with examples": {
-        "kind": "mmlu",
-        "shots": 2,
-        "shots_path": "examples.jsonl",
-        "primer": "primer.txt",
-    },
-    "mmlu in words": {
-        "kind": "mmlu",
-        "ask": "generate",
-        "shots": 1,
-        "shots_path": "examples.jsonl",
-        "primer": "primer.txt",
-    },
-    "truthfulqa in words": {"kind": "truthfulqa", "ask": "generate"},
-    "winogrande with an example": {
-        "kind": "winogrande",
-        "shots": 1,
-        "shots_path": "winogrande.jsonl",
-    },
-    "gpqa by another seed": {"kind": "gpqa", "seed": 5},
-    "options in words": {"kind": "multiple_choice", "ask": "generate", "samples": 2},
     "gsm8k as lm-eval asks": {
         "kind": "gsm8k",
         "form": "lm_eval",
@@ -243,14 +121,6 @@ SETS: dict[str, dict[str, Any]] = {  # name of the record -> settings
     },
     "gsm8k with an example": {"kind": "gsm8k", "shots": 1, "shots_path": "gsm8k.jsonl"},
     "math with an example": {"kind": "math", "shots": 1, "shots_path": "math.jsonl"},
-    "mt_bench": {"kind": "mt_bench", "judge": RUBRIC, "reference_path": "mt_answers.jsonl"},
-    "mt_bench without references": {"kind": "mt_bench", "judge": RUBRIC, "limit": 3},
-    "mt_bench beside answers": {
-        "kind": "mt_bench",
-        "judge": PAIRWISE,
-        "baseline": "mt_answers.jsonl",
-    },
-    "mt_bench beside the start": {"kind": "mt_bench", "judge": PAIRWISE, "samples": 2},
     "arena_hard": {"kind": "arena_hard", "judge": PAIRWISE, "baseline": "arena_answers.jsonl"},
     "arena_hard beside the start": {"kind": "arena_hard", "judge": PAIRWISE},
     "alpaca_eval": {"kind": "alpaca_eval", "judge": PAIRWISE},
@@ -306,17 +176,14 @@ def build(settings: dict[str, Any]) -> Benchmark:
 
 
 def answered(benchmark: Benchmark, items: list[Item], skipped: int = 0) -> dict[str, list[Answer]]:
-    """What a player says, or how likely it finds each choice; `skipped` makes another player."""
+    """What a player says, in turn; `skipped` makes another player."""
     kind = str(benchmark.kind)
     said = cycle(SAID.get(kind, ["The answer is A.", "B", "Hm.", "# one\n- **long** text", None]))
     for _ in range(skipped):
         next(said)
     return {
-        item.id: [
-            _likely(item, n + skipped) if item.choices else _told(item, next(said), sample)
-            for sample in range(benchmark.samples)
-        ]
-        for n, item in enumerate(items)
+        item.id: [_told(item, next(said), sample) for sample in range(benchmark.samples)]
+        for item in items
     }
 
 
@@ -325,11 +192,6 @@ def _told(item: Item, text: str | None, sample: int) -> Answer:
         return failed(item)
     turns = [text, *(f"{text} ({n})" for n in range(1, 1 + len(item.turns)))]
     return answer(item, *turns, sample=sample)
-
-
-def _likely(item: Item, n: int) -> Answer:
-    values = [-1.0 - (5 * n + 3 * k) % 7 for k in range(len(item.choices))]
-    return Answer(item=item.id, likelihoods=tuple(Likelihood(value, 2) for value in values))
 
 
 def verdicts(benchmark: Benchmark, questions: list[JudgeQuestion]) -> Iterator[Judged]:
@@ -376,11 +238,6 @@ def test_a_set_from_rows_to_result(name: str, files: Path, as_recorded) -> None:
         "faults": list(benchmark.faults(items, TestContext())),
         "items": [msgspec.to_builtins(item) for item in items],
         "conversations": [msgspec.to_builtins(asked_prompt(item)) for item in items if item.turns],
-        "continuations": [
-            [continuation.key, continuation.messages[0].content, continuation.text]
-            for item in items[:2]
-            for continuation in item.continuations
-        ],
         "moves": [benchmark.game_played.moves(asked_prompt(item)) for item in items[:2]],
         "turns that are judged": [benchmark.judged_turns(item) for item in items],
         "questions": [msgspec.to_builtins(question) for question in questions],
@@ -400,52 +257,19 @@ def without(kind: str, *columns: str, **more: Any) -> dict[str, Any]:
 WRONG: list[tuple[dict[str, Any], Any]] = [  # (settings, a row that does not fit)
     *(({"kind": kind}, [1]) for kind in ROWS if kind != "prompts"),
     *(({"kind": kind}, {}) for kind in ROWS if kind not in ("prompts", "arena_hard")),
-    ({"kind": "arc"}, without("arc", choices=["heat"])),
-    ({"kind": "arc"}, without("arc", choices={"text": ["heat"]})),
-    ({"kind": "arc"}, without("arc", answerKey="E")),
-    ({"kind": "mmlu"}, without("mmlu", answer=4)),
-    ({"kind": "mmlu"}, without("mmlu", answer=-1)),
-    ({"kind": "mmlu"}, without("mmlu", answer="A")),
-    ({"kind": "mmlu"}, without("mmlu", choices=[])),
-    ({"kind": "hellaswag"}, without("hellaswag", "activity_label")),
-    ({"kind": "hellaswag"}, without("hellaswag", label="2")),
-    ({"kind": "winogrande"}, without("winogrande", sentence="No blank.")),
-    ({"kind": "winogrande"}, without("winogrande", "option2")),
-    ({"kind": "winogrande"}, without("winogrande", answer="3")),
-    ({"kind": "gpqa"}, without("gpqa", "Incorrect Answer 3")),
-    ({"kind": "truthfulqa"}, without("truthfulqa", mc2_targets=3)),
-    (
-        {"kind": "truthfulqa"},
-        without("truthfulqa", mc1_targets={"choices": ["a", "b"], "labels": [1, 1]}),
-    ),
-    (
-        {"kind": "truthfulqa"},
-        without("truthfulqa", mc2_targets={"choices": ["a", "b"], "labels": [1]}),
-    ),
-    ({"kind": "multiple_choice"}, without("multiple_choice", "choices")),
-    ({"kind": "multiple_choice"}, without("multiple_choice", answer="C")),
     ({"kind": "gsm8k"}, without("gsm8k", answer="4")),
     ({"kind": "gsm8k"}, without("gsm8k", answer="it is\n####  ")),
     ({"kind": "gsm8k", "shots": 4, "shots_path": "gsm8k.jsonl"}, without("gsm8k")),
     ({"kind": "math"}, without("math", solution="one half")),
     ({"kind": "math"}, without("math", problem=" ")),
-    ({"kind": "mt_bench"}, without("mt_bench", turns="First?")),
-    (
-        {"kind": "mt_bench", "judge": PAIRWISE, "baseline": "arena_answers.jsonl"},
-        without("mt_bench"),
-    ),
-    ({"kind": "mt_bench", "baseline": "primer.txt", "judge": PAIRWISE}, without("mt_bench")),
+    ({"kind": "arena_hard", "baseline": "words.txt"}, without("arena_hard")),
     ({"kind": "arena_hard", "baseline": "gsm8k.jsonl"}, without("arena_hard")),
     ({"kind": "arena_hard", "baseline": "arena_answers.jsonl"}, without("arena_hard", uid="u9")),
     ({"kind": "alpaca_eval"}, without("alpaca_eval", "output")),
     ({"kind": "over_refusal"}, without("over_refusal", label="unsafe")),
     ({"kind": "over_refusal"}, without("over_refusal", "label", harmful=True)),
     ({"kind": "over_refusal"}, without("over_refusal", prompt=[{"role": "user"}])),
-    ({"kind": "mmlu", "shots": 1, "shots_path": "arc.jsonl"}, without("mmlu")),
-    ({"kind": "mmlu", "shots": 5, "shots_path": "examples.jsonl"}, without("mmlu")),
     ({"kind": "gsm8k", "shots": 1, "shots_path": "nothing.jsonl"}, without("gsm8k")),
-    ({"kind": "arc", "primer": "nothing.txt"}, without("arc")),
-    ({"kind": "multiple_choice", "path": None}, {}),
     (
         {"kind": "prompts", "prompts": "wrong.jsonl", "judge": PAIRWISE, "reference": "ideal"},
         without("prompts"),
@@ -470,7 +294,6 @@ def test_what_is_said_of_rows_that_do_not_fit(files: Path, as_recorded) -> None:
 def test_what_a_judge_that_does_not_fit_is_told(files: Path, as_recorded) -> None:
     texts = []
     for settings in (
-        {"kind": "mt_bench"},
         {"kind": "attacks"},
         {"kind": "arena_hard", "judge": "shorter"},
         {"kind": "alpaca_eval", "judge": "shorter", "limit": 4},
@@ -489,7 +312,7 @@ def test_what_a_judge_that_does_not_fit_is_told(files: Path, as_recorded) -> Non
 def test_the_section_of_several_generations(files: Path, as_recorded) -> None:
     """Two players, three generations and a sweep of some of the sets."""
     rows: list[AgainstStart] = []
-    for name in ("arc", "mmlu", "mt_bench", "over_refusal", "alpaca_eval beside the start"):
+    for name in ("gsm8k", "math", "prompts", "over_refusal", "alpaca_eval beside the start"):
         benchmark = build(SETS[name])
         items = benchmark.items()
         for player in ("a", "b"):
@@ -503,8 +326,8 @@ def test_the_section_of_several_generations(files: Path, as_recorded) -> None:
                     benchmark.summary(scores, items),
                     name=name,
                     player=f"{player}@{t}",
-                    source="equipoise 1" if name != "arc" else "lm-eval 0.4",
-                    part="dev" if name == "mmlu" else "test",
+                    source="equipoise 1" if name != "gsm8k" else "lm-eval 0.4",
+                    part="dev" if name == "math" else "test",
                     settings={"judge": {"model": {}}} if benchmark.judge else {},
                 )
                 differences = paired_differences(scores, first[1]) if first else {}
@@ -513,7 +336,7 @@ def test_the_section_of_several_generations(files: Path, as_recorded) -> None:
     rows += [_unscored(rows[0].result, f"few{n}", n) for n in (2, 3)]
     for n, value in enumerate(("0", "0.5", "1")):
         swept = msgspec.structs.replace(
-            rows[n].result, name=f"arc[{n}]", settings={"varied": {"temperature": value}}
+            rows[n].result, name=f"gsm8k[{n}]", settings={"varied": {"temperature": value}}
         )
         both = {"varied": {"temperature": value, "top_p": str(n % 2)}}
         rows.append(AgainstStart(swept, None, {}))
