@@ -237,7 +237,7 @@ def test_lm_eval_measures_the_base_and_the_adapter(command, adapter_copy, by_lm_
         actor = population.actor(PlayerId("policy", 1))
         assert isinstance(actor, TokenScorer)
         samples = json.loads(files[1].read_text())["samples"]["tiny_choices"]
-        encode = actor.encoding.tokenizer.encode
+        encode = run.config.players["policy"].encoding().tokenizer.encode
         for sample in samples:
             context = encode(sample["doc"]["question"])
             whole = [
