@@ -52,11 +52,7 @@ def measure_sets(
 
     Raises ConfigError and DataError, before anything is asked, for sets unfit to read or judge.
     """
-<<<<<<< HEAD
-    items = check_sets(list(directory.config.players), sets)
-=======
-    items = check_sets(directory.config, sets, players)
->>>>>>> 442db8eb (Published sets of choices are measured by lm-eval, as a set of a recipe or of evaluate; MT-Bench by its official judge)
+    items = check_sets(directory.config.playing, sets, players)
     with OpenRun(directory, monitor) as run:
         results = []
         for name, named_set in sets.items():

@@ -492,7 +492,8 @@ def _away(name: str) -> str:
 
 def _faults_of_sets(config: RunConfig) -> Iterator[str]:
     try:
-        check_sets(list(config.players), config.evaluate.sets)
+        measured = [PlayerId(name) for name in config.measured]
+        check_sets(config.players, config.evaluate.sets, measured)
     except UserError as error:
         for line in str(error).splitlines():
             yield f"evaluate.sets.{line}"

@@ -129,19 +129,12 @@ Sets = Mapping[str, Benchmark]
 ItemsBySet = Mapping[str, Items]
 
 
-<<<<<<< HEAD
-def check_sets(players: Iterable[str], sets: Sets) -> ItemsBySet:
-    """Items by set name, of sets for a run of these players.
+def check_sets(
+    players: Mapping[str, Player], sets: Sets, measured: Iterable[PlayerId]
+) -> ItemsBySet:
+    """Items by set name, of sets by which some of these players are measured.
 
     Raises DataError or ConfigError with all faults, one a line.
-=======
-def check_sets(
-    config: RunConfig, sets: Sets, players: Sequence[PlayerId] | None = None
-) -> ItemsBySet:
-    """Items by set name. Raises DataError or ConfigError with all faults, one a line.
-
-    Args: players: who is measured; None: everyone whom the run itself measures.
->>>>>>> 442db8eb (Published sets of choices are measured by lm-eval, as a set of a recipe or of evaluate; MT-Bench by its official judge)
     """
     items: dict[str, list[Item]] = {}
     unreadable = []
@@ -152,41 +145,23 @@ def check_sets(
             unreadable.append(f"{name}: {error}")
     if unreadable:
         raise DataError("\n".join(unreadable))
-<<<<<<< HEAD
-    if faults := list(faults_of_sets(players, sets, items)):
-=======
-    faults = list(faults_of_sets(config, sets, items))
-    measured = [PlayerId(name) for name in config.measured] if players is None else players
-    faults += _faults_of_harnesses(config, sets, measured)
+    faults = list(faults_of_sets(players, sets, items))
+    for name, benchmark in sets.items():
+        if not isinstance(benchmark, Harness):
+            continue
+        for player in measured:
+            try:
+                local_settings(players, player)
+            except ConfigError as error:
+                faults.append(f"{name}: {error}")
     if faults:
->>>>>>> 442db8eb (Published sets of choices are measured by lm-eval, as a set of a recipe or of evaluate; MT-Bench by its official judge)
         raise ConfigError("\n".join(dict.fromkeys(faults)))
     return items
 
 
-<<<<<<< HEAD
 def faults_of_sets(players: Iterable[str], sets: Sets, items: ItemsBySet) -> Iterator[str]:
     """Faults that keep these sets from being measured in a run of these players."""
     pool = [PlayerId(name) for name in players]
-=======
-def _faults_of_harnesses(
-    config: RunConfig, sets: Sets, players: Sequence[PlayerId]
-) -> Iterator[str]:
-    """Faults of the players whose weights a harness cannot load."""
-    for name, benchmark in sets.items():
-        if not isinstance(benchmark, Harness):
-            continue
-        for player in players:
-            try:
-                local_settings(config.playing, player)
-            except ConfigError as error:
-                yield f"{name}: {error}"
-
-
-def faults_of_sets(config: RunConfig, sets: Sets, items: ItemsBySet) -> Iterator[str]:
-    """Faults that keep these sets from being measured in such a run."""
-    pool = [PlayerId(name) for name in config.players]
->>>>>>> 442db8eb (Published sets of choices are measured by lm-eval, as a set of a recipe or of evaluate; MT-Bench by its official judge)
     for name, benchmark in sets.items():
         game = benchmark.game_played
         context = JudgeContext(game, 0, pool, {}, Resources(), nobody_plays)
