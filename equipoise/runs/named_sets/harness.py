@@ -74,10 +74,10 @@ def _measure(
     text = json.dumps(measured.document, indent=1, ensure_ascii=False)
     with run.files.inner(FOLDER) as results_folder:
         results_folder.write(name, text)
-    found = measured.scores
+    of_tasks = measured.scores
     if isinstance(harness, LmEvalSet):
-        found = harness.in_this_set(set_name, found)
-    results = [record(run, player, scores.result, scores.items) for scores in found]
+        of_tasks = harness.in_this_set(set_name, of_tasks)
+    results = [record(run, player, scores.result, scores.items) for scores in of_tasks]
     facts = {"results": [result.facts() for result in results], "file": name}
     seconds = time.perf_counter() - started
     run.ledger.finish(key, player.generation, STAGE, facts, seconds)

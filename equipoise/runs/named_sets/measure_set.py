@@ -270,13 +270,13 @@ def _likelihoods(
         missing = {row.key: row for row in chunk if row.key not in known}
         if missing:
             texts = list(missing)
-            asked = list(missing.values())
-            with within(run.monitor, len(asked), len(asked)):
+            continuations = list(missing.values())
+            with within(run.monitor, len(texts), len(texts)):
                 values = actor.logprobs(
-                    [row.messages for row in asked],
-                    [row.text for row in asked],
+                    [row.messages for row in continuations],
+                    [row.text for row in continuations],
                     whole=True,
-                    cut=[not row.ended for row in asked],
+                    cut=[not row.ended for row in continuations],
                 )
             run.ledger.add_logprobs(player, actor.encoding, texts, values)
             known |= dict(zip(texts, values, strict=True))

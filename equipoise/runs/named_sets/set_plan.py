@@ -40,10 +40,10 @@ class SetPlan:
 
     def text(self) -> str:
         """The plan to read, on one line."""
-        asked = f"{self.items:,} items"
+        content = f"{self.items:,} items"
         if self.tasks:
-            asked = f"lm-eval's {', '.join(self.tasks)}"
-        parts = [f"{asked} × {self.players:,} players and generations"]
+            content = f"lm-eval's {', '.join(self.tasks)}"
+        parts = [f"{content} × {self.players:,} players and generations"]
         named = {
             "answers": self.answers,
             "likelihoods": self.likelihoods,
