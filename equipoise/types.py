@@ -292,7 +292,8 @@ class Pair(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `chosen_win` and `rejected_win` are P(answer beats those that the loss sets it against), where
     the loss wants that; by weights of which one is negative they may leave [0, 1]. An answer that
-    is `cut` ended at a limit: its end was never sampled.
+    is `cut` ended at a limit: its end was never sampled. `only` one of the two is there where data
+    label single answers; the other is an empty text, which nothing learns.
     """
 
     id: str
@@ -308,6 +309,11 @@ class Pair(msgspec.Struct, frozen=True, omit_defaults=True):
     rejected_win: float | None = None
     chosen_cut: bool = False
     rejected_cut: bool = False
+    only: Literal["", "chosen", "rejected"] = ""
+
+    def has(self, side: Literal["chosen", "rejected"]) -> bool:
+        """True if the answer of this side is there."""
+        return self.only in ("", side)
 
 
 class Episode(msgspec.Struct, frozen=True):

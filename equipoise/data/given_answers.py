@@ -6,7 +6,8 @@ the row labels as not wanted is never the better one.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Literal
 
 from pydantic import Field
@@ -63,13 +64,17 @@ class Data(PairMaker):
         answers = {"chosen": better, "rejected": worse}
         absent = [name for name, answer in answers.items() if answer is None or is_blank(answer)]
         if len(absent) == 2 and any(answer.label is not None for answer in prompt.answers):
-            return "labels of single answers make no pairs; give chosen and rejected"
+            if any(labelled_pairs(prompt, generation)):
+                return ""
+            return "no answer under chosen and rejected, and none with a label to learn"
         return f"no answer under {' and '.join(absent)}" if absent else ""
 
     def data_pairs(
         self, prompts: Sequence[Prompt], generation: int
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(a pair a prompt; the number of prompts without one, by reason).
+        """(a pair a prompt; the number of prompts without one, by reason). Labelled answers make
+        pairs of a wanted and an unwanted one of the same prompt; those that are left over are pairs
+        with one side, which `losses.preference.KTO` learns.
 
         Reasons: no_answer, identical, weight (0), score (not a finite number, lower than the other
         answer's, or none where other rows have one).
@@ -79,6 +84,10 @@ class Data(PairMaker):
         scored = any(answer.score is not None for p in prompts for answer in p.answers)
         for prompt in prompts:
             better, worse = both_answers(prompt)
+            labelled = list(labelled_pairs(prompt, generation)) if better is worse is None else []
+            if labelled:
+                pairs += labelled
+                continue
             if better is None or worse is None or is_blank(better) or is_blank(worse):
                 dropped[NO_ANSWER] += 1
                 continue
@@ -167,6 +176,33 @@ class DataWins(PairMaker):
         if answer is None or answer.label is False or is_blank(answer) or answer.weight == 0:
             return ""
         return answer.value
+
+
+def labelled_pairs(prompt: Prompt, generation: int) -> Iterator[Pair]:
+    """Pairs of a prompt's labelled answers, the n-th wanted with the n-th unwanted one; those left
+    over alone.
+    """
+    sound = [answer for answer in prompt.answers if not answer.fault]
+    wanted = [answer for answer in sound if answer.label is True]
+    unwanted = [answer for answer in sound if answer.label is False]
+    for better, worse in zip_longest(wanted, unwanted):
+        chosen = "" if better is None else better.value
+        rejected = "" if worse is None else worse.value
+        only: Literal["", "chosen", "rejected"] = ""
+        if better is None or worse is None:
+            only = "rejected" if better is None else "chosen"
+        source = f"data/{generation}/{prompt.id}"
+        yield Pair(
+            id=record_id("pair", source, chosen, rejected),
+            generation=generation,
+            prompt=prompt.id,
+            messages=prompt.messages,
+            chosen=chosen,
+            rejected=rejected,
+            chosen_score=1.0,
+            rejected_score=0.0,
+            only=only,
+        )
 
 
 def both_answers(prompt: Prompt) -> tuple[Answer | None, Answer | None]:

@@ -77,14 +77,17 @@ def opponent_logprobs(
     rejected = [text_key(p.messages, p.rejected, p.rejected_cut) for p in pairs]
     answers: dict[str, AnsweredChat] = {}
     for pair, chosen_key, rejected_key in zip(pairs, chosen, rejected, strict=True):
-        answers[chosen_key] = (pair.messages, pair.chosen, pair.chosen_cut)
-        answers[rejected_key] = (pair.messages, pair.rejected, pair.rejected_cut)
+        if pair.has("chosen"):
+            answers[chosen_key] = (pair.messages, pair.chosen, pair.chosen_cut)
+        if pair.has("rejected"):
+            answers[rejected_key] = (pair.messages, pair.rejected, pair.rejected_cut)
     chosen_KB, rejected_KB = np.zeros((2, len(opponents), len(pairs)))
     for k, opponent in enumerate(opponents):
         scorer, whole = _scorer(actor, opponent, learner)
         totals = _totals(store, scorer, opponent, answers, whole, advance)
-        chosen_KB[k] = [totals[key] for key in chosen]
-        rejected_KB[k] = [totals[key] for key in rejected]
+        # 0 for an answer that is not there
+        chosen_KB[k] = [totals.get(key, 0.0) for key in chosen]
+        rejected_KB[k] = [totals.get(key, 0.0) for key in rejected]
     return chosen_KB, rejected_KB
 
 

@@ -113,8 +113,10 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
     for b, pair in enumerate(batch.pairs):
         chosen = encoding.answered(pair.messages, pair.chosen, not pair.chosen_cut)
         rejected = encoding.answered(pair.messages, pair.rejected, not pair.rejected_cut)
+        chosen_ids = chosen.ids if pair.has("chosen") else []
+        rejected_ids = rejected.ids if pair.has("rejected") else []
         answers = PromptAnswers(
-            chosen.prompt, [chosen.ids, rejected.ids], [chosen.learned, rejected.learned]
+            chosen.prompt, [chosen_ids, rejected_ids], [chosen.learned, rejected.learned]
         )
         # P(answer beats …) where it was estimated, else the judge's scores
         if pair.chosen_win is None or pair.rejected_win is None:

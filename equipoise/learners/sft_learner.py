@@ -44,7 +44,9 @@ class SFT(FineTuning):
         """Train on distinct winners of each prompt. Returns and raises as `Preference.learn`."""
         need_examples(batch.pairs, batch.learner)
         winners = dict.fromkeys(
-            (pair.messages, pair.chosen, pair.chosen_cut) for pair in batch.pairs
+            (pair.messages, pair.chosen, pair.chosen_cut)
+            for pair in batch.pairs
+            if pair.has("chosen")
         )
         examples = [(messages, text) for messages, text, _ in winners]
         cut = [was_cut for _, _, was_cut in winners]

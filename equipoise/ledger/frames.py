@@ -136,10 +136,10 @@ def pair_rows(ledger: Ledger, generation: int | None) -> Iterator[Row]:
             "match": pair.match,
             "prompt": pair.prompt,
             "prompt_text": pair.messages[-1].content if pair.messages else None,
-            "chosen": text_of(pair.chosen),
-            "rejected": text_of(pair.rejected),
-            "score_chosen": pair.chosen_score,
-            "score_rejected": pair.rejected_score,
+            "chosen": text_of(pair.chosen) if pair.has("chosen") else None,
+            "rejected": text_of(pair.rejected) if pair.has("rejected") else None,
+            "score_chosen": pair.chosen_score if pair.has("chosen") else None,
+            "score_rejected": pair.rejected_score if pair.has("rejected") else None,
         }
 
 

@@ -111,10 +111,10 @@ def _pairs(ledger: Ledger) -> Iterator[Row]:
             "learner": learner,
             "match": pair.match,
             "prompt": _chat(pair.messages),
-            "chosen": _chat(answer_messages(pair.chosen)),
-            "rejected": _chat(answer_messages(pair.rejected)),
-            "score_chosen": pair.chosen_score,
-            "score_rejected": pair.rejected_score,
+            "chosen": _chat(answer_messages(pair.chosen)) if pair.has("chosen") else None,
+            "rejected": _chat(answer_messages(pair.rejected)) if pair.has("rejected") else None,
+            "score_chosen": pair.chosen_score if pair.has("chosen") else None,
+            "score_rejected": pair.rejected_score if pair.has("rejected") else None,
         }
 
 
@@ -260,7 +260,7 @@ TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
 
 # -- the files of any program, checked
 
-NEEDED = frozenset(["id", "match", "turn", "player", "judge", "prompt", "chosen", "rejected"])
+NEEDED = frozenset(["id", "match", "turn", "player", "judge", "prompt"])
 OBJECTS = frozenset({"facts", "parts", "seats"})  # texts that are JSON objects
 
 
@@ -280,6 +280,8 @@ def check(path: Path) -> dict[Path, int]:
             where = f"{file}: row {checked[file]}"
             for name, kind in TABLES[table][0].items():
                 _check_value(name, kind, row[name], where)
+            if table == "pairs" and row["chosen"] is row["rejected"] is None:
+                raise DataError(f"{where}: chosen and rejected are null; one must have a value")
             refers += [(where, name, row[name]) for name in ("match", "prompt") if row.get(name)]
             if row.get("id") in seen and table != "prompts":  # one may be in several generations
                 raise DataError(f"{where}: id '{row['id']}' stands twice")

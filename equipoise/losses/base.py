@@ -26,8 +26,9 @@ class PairBatch:
 
     policy_chosen_B, policy_rejected_B: of the learner, with gradient. opponent_chosen_KB,
     opponent_rejected_KB: of the K opponents (K may be 0), in the order of weight_K.
-    tokens_chosen_B, tokens_rejected_B: answer lengths. score_chosen_B, score_rejected_B: the
-    judge's, or P(answer beats those that it is scored against).
+    tokens_chosen_B, tokens_rejected_B: answer lengths, 0 of an answer that is not there.
+    score_chosen_B, score_rejected_B: the judge's, or P(answer beats those that it is scored
+    against).
     """
 
     policy_chosen_B: torch.Tensor
@@ -88,6 +89,11 @@ class PreferenceLoss(Component):
     def wins_by(self) -> WinsBy | None:
         """The estimator of P(answer beats those of `wins_against`); None if unused."""
         return None
+
+    @property
+    def reads_single(self) -> bool:
+        """True for a loss that learns an answer alone, by its label."""
+        return False
 
     @property
     def reads_scores(self) -> bool:

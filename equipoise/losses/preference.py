@@ -660,7 +660,8 @@ class KTO(AgainstReference):
     """Opponent π_ref (1); w·(1 − σ(β·(log-ratio(chosen) − z))) + the rejected's with its sign
     turned.
 
-    A pair counts as one desirable and one undesirable example. The paper estimates its reference
+    A pair counts as one desirable and one undesirable example; an answer alone as the one that its
+    label says. The paper estimates its reference
     point z, the policy's KL from π_ref, over mismatched answers of the batch; here z is a setting,
     so that a pair's loss does not hang on its neighbours. (arXiv 2402.01306, eq. 8)
     """
@@ -671,11 +672,29 @@ class KTO(AgainstReference):
     desirable: float = Field(1.0, gt=0, description="weight of the chosen answers")
     undesirable: float = Field(1.0, gt=0, description="weight of the rejected answers")
 
+    @property
+    def reads_single(self) -> bool:
+        return True
+
     def rows(self, batch: PairBatch) -> torch.Tensor:
         chosen_B, rejected_B = self.log_ratios(batch)
         lost_B = (self.beta * (self.point - chosen_B)).sigmoid()
         kept_B = (self.beta * (rejected_B - self.point)).sigmoid()
-        return self.desirable * lost_B + self.undesirable * kept_B
+        has_chosen_B = (batch.tokens_chosen_B > 0).to(lost_B)
+        has_rejected_B = (batch.tokens_rejected_B > 0).to(kept_B)
+        chosen_loss_B = self.desirable * lost_B * has_chosen_B
+        rejected_loss_B = self.undesirable * kept_B * has_rejected_B
+        return chosen_loss_B + rejected_loss_B
+
+    def metrics(self, batch: PairBatch) -> dict[str, torch.Tensor]:
+        """Numbers to log [B]. The margin and reward of an answer that is not there are 0;
+        `has_chosen` and `has_rejected` are the shares of rows with one.
+        """
+        there = {
+            "has_chosen": (batch.tokens_chosen_B > 0).to(batch.tokens_chosen_B),
+            "has_rejected": (batch.tokens_rejected_B > 0).to(batch.tokens_rejected_B),
+        }
+        return super().metrics(batch) | there
 
 
 def _chosen_nll(batch: PairBatch) -> torch.Tensor:

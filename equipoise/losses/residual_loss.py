@@ -149,12 +149,14 @@ class ResidualLoss(PreferenceLoss):
         """The batch with log-probabilities as sums or means per token, by `length`."""
         if self.length == "sum":
             return batch
+        chosen_B = batch.tokens_chosen_B.clamp(min=1)  # 0 where there is none
+        rejected_B = batch.tokens_rejected_B.clamp(min=1)
         return dataclasses.replace(
             batch,
-            policy_chosen_B=batch.policy_chosen_B / batch.tokens_chosen_B,
-            policy_rejected_B=batch.policy_rejected_B / batch.tokens_rejected_B,
-            opponent_chosen_KB=batch.opponent_chosen_KB / batch.tokens_chosen_B,
-            opponent_rejected_KB=batch.opponent_rejected_KB / batch.tokens_rejected_B,
+            policy_chosen_B=batch.policy_chosen_B / chosen_B,
+            policy_rejected_B=batch.policy_rejected_B / rejected_B,
+            opponent_chosen_KB=batch.opponent_chosen_KB / chosen_B,
+            opponent_rejected_KB=batch.opponent_rejected_KB / rejected_B,
         )
 
     def log_ratios(self, batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:

@@ -523,6 +523,7 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
     if type(config.pairs).why_no_pair is PairMaker.why_no_pair:  # asks nothing of prompts
         return
     for t, prompts in enumerate(split.parts):
+        yield from _faults_of_single(config, prompts, t)
         why = [config.pairs.why_no_pair(prompt, t) for prompt in prompts]
         if prompts and all(why):
             reasons = "; ".join(sorted(set(why)))
@@ -531,6 +532,22 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
                 f"{t}: {reasons}"
             )
             return
+
+
+def _faults_of_single(config: RunConfig, prompts: Sequence[Prompt], t: int) -> Iterator[str]:
+    """A loss of pairs in a generation whose rows are answers alone, with labels."""
+    loss = config.loss_at(t)
+    if loss is None or loss.reads_single or config.plays(t):
+        return
+    if all(config.learner_of(name).needs != "pairs" for name in config.learning):
+        return
+    pairs, _ = config.pairs.data_pairs(prompts, t)
+    if pairs and all(pair.only for pair in pairs):
+        yield (
+            f"pairs: '{config.pairs.kind}' finds {len(pairs):,} single answers with a label and no "
+            f"pair in generation {t}, and loss '{loss.kind}' learns pairs; set loss: kto, which "
+            "learns single answers, or give each prompt a wanted and an unwanted answer"
+        )
 
 
 def _no_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> Iterator[str]:

@@ -225,7 +225,7 @@ def taught_answer(answers: Iterable[Answer]) -> Answer | None:
         return preferred
     wanted = [each for each in answers if each.label is not False and each.chosen is None]
     sound = [each for each in wanted if not each.fault]
-    if len(answers) > 1 and len(sound) > 1:
+    if len(sound) > 1 and any(each.label is None for each in sound):
         return None  # none is preferred
     return (sound or wanted or [None])[0]
 
@@ -281,7 +281,7 @@ def why_no_pair(answers: tuple[Answer, ...]) -> str:
         return "there is no answer"
     if len(answers) == 1:
         if answers[0].label is not None:
-            return "a label of one answer makes no pair"
+            return "a label of one answer makes no pair by itself; loss: kto learns it alone"
         return "there is one answer; a pair needs two"
     if any(answer.fault for answer in answers):
         return next(answer.fault for answer in answers if answer.fault)

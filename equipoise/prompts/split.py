@@ -316,10 +316,26 @@ def _distinct(prompts: Sequence[Prompt], dropped: Counter[str]) -> list[Prompt]:
         if prompt.messages and not prompt.messages[-1].content.strip():
             dropped["empty"] += 1
         elif prompt.id in kept:
-            dropped["duplicate"] += 1
+            joined = with_labelled_answers(kept[prompt.id], prompt)
+            if joined is None:
+                dropped["duplicate"] += 1
+            else:
+                kept[prompt.id] = joined
         else:
             kept[prompt.id] = prompt
     return list(kept.values())
+
+
+def with_labelled_answers(first: Prompt, other: Prompt) -> Prompt | None:
+    """A prompt with the labelled answers of another row of it, too; None where that has no new one,
+    or any of both is no single answer with a label.
+    """
+    answers = (*first.answers, *other.answers)
+    if not first.answers or not other.answers or other.answers[0] in first.answers:
+        return None
+    if len(other.answers) > 1 or any(answer.label is None for answer in answers):
+        return None
+    return msgspec.structs.replace(first, answers=answers)
 
 
 def _with_repeats(

@@ -13,6 +13,7 @@ from equipoise.data.truncation import drop_truncated, fitting_pairs, is_truncate
 from equipoise.data.win_probabilities import Samples, WinRule, with_wins
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.players.local import Local
+from equipoise.runs.config import RunConfig
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.open_run import OpenRun
@@ -90,6 +91,9 @@ def _make_pairs(
     config = run.config
     if not config.plays(t):
         pairs, dropped = config.pairs.data_pairs(run.prompts.train(t), t)
+        pairs, single = without_single(pairs, config, learner, t)
+        if single:
+            dropped = {**dropped, "single": single}
         return _with_certain_wins(run, pairs, t), dropped
     whole, left_out = list(matches), 0
     if config.truncated == "drop":
@@ -109,6 +113,23 @@ def _make_pairs(
     samples = opponent_samples(run, matches, judgements, learner, t)
     pairs, unmet = with_wins(pairs, samples, opponents, rule)
     return pairs, {**dropped, **unmet}
+
+
+def without_single(
+    pairs: list[Pair], config: RunConfig, learner: PlayerId, t: int
+) -> tuple[list[Pair], int]:
+    """(the pairs that a learner can learn, the number of answers alone that it cannot).
+
+    `sft` learns wanted answers alone, and a loss that `reads_single` any with a label.
+    """
+    loss = config.loss_at(t)
+    if config.learner_of(learner.name).needs == "answers":
+        kept = [pair for pair in pairs if pair.has("chosen")]
+    elif loss is not None and loss.reads_single:
+        kept = pairs
+    else:
+        kept = [pair for pair in pairs if not pair.only]
+    return kept, len(pairs) - len(kept)
 
 
 def _fitting(run: OpenRun, pairs: Sequence[Pair], learner: PlayerId) -> tuple[list[Pair], int]:

@@ -12,8 +12,9 @@ from equipoise.answer import answer_of
 from equipoise.environments.text_games.game import Play, PlayedGame, Result
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask
+from equipoise.prompts.written_chat import THOUGHTS, read_chat
 from equipoise.system.effects import COMMAND, DeclaredEffect, Text, effect_in
-from equipoise.types import Match, Message, Prompt, View
+from equipoise.types import Match, Prompt, View
 from equipoise_neighbours import verifiers_worker
 from equipoise_neighbours.interpreter import Interpreter
 
@@ -125,8 +126,9 @@ class Worker(Interpreter):
         else:
             reply = self.ended.pop(episode)
         if "messages" in reply:
-            chat = (Message(each["role"], _text(each)) for each in reply["messages"])
-            return Ask(reply["agent"], View(tuple(chat)))
+            shown = [without_thoughts(message) for message in reply["messages"]]
+            chat = read_chat(shown, f"the environment's chat with {reply['agent']}")
+            return Ask(reply["agent"], View(chat))
         if reply["fault"]:
             return Result(None, f"the environment failed: {reply['fault']}")
         return Result(reply["rewards"])
@@ -137,6 +139,6 @@ class Worker(Interpreter):
         self.write(episode=episode)
 
 
-def _text(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+def without_thoughts(message: dict[str, Any]) -> dict[str, Any]:
+    """A message as others read it: without what its writer thought."""
+    return {key: value for key, value in message.items() if key not in THOUGHTS}

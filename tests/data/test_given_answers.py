@@ -6,7 +6,9 @@ from msgspec import structs
 from equipoise.data.given_answers import Data, DataWins
 from equipoise.data.pairs import JudgedMatches, PairMaker
 from equipoise.errors import DataError
+from equipoise.prompts.base import PromptSource
 from equipoise.prompts.row_prompts import to_prompt
+from equipoise.prompts.split import split
 from equipoise.types import Match, Move, Pair, PlayerId, Turn, View, record_id, user
 
 QUESTION = {"role": "user", "content": "Why?"}
@@ -154,3 +156,44 @@ def test_samples_that_failed_or_have_nothing_to_meet_give_no_pair():
         JudgedMatches([match_of(completed, "No.")], [], prompts={completed.id: completed})
     )
     assert pair.chosen == "One.\nTwo."
+
+
+def labelled(prompt, text, label):
+    return {"prompt": prompt, "completion": text, "label": label}
+
+
+LABELLED = [
+    labelled("Fruit?", "Pear i", True),
+    labelled("Fruit?", "Brick j", False),
+    labelled("Fruit?", "Fig k", True),
+    labelled("Fruit?", "Pear i", True),
+    labelled("Tree?", "Stone l", False),
+]
+
+
+def distinct_prompts(rows):
+    prompts = [to_prompt(row, f"r.jsonl:{n}", "r") for n, row in enumerate(rows, 1)]
+    source = PromptSource(training=prompts)
+    found = split(source, generations=1, per_generation=2, held_out=0, seed=3)
+    return {prompt.messages[0].content: prompt for prompt in found.training}, found.dropped
+
+
+def test_labelled_answers_of_one_prompt_are_pairs_and_the_rest_stands_alone():
+    prompts, dropped = distinct_prompts(LABELLED)
+    assert dropped == {"duplicate": 1}
+    pairs, dropped = Data().data_pairs([prompts["Fruit?"], prompts["Tree?"]], 0)
+    assert [(pair.chosen, pair.rejected, pair.only) for pair in pairs] == [
+        ("Pear i", "Brick j", ""),
+        ("Fig k", "", "chosen"),
+        ("", "Stone l", "rejected"),
+    ]
+    assert not dropped
+    assert all(not Data().why_no_pair(prompt, 0) for prompt in prompts.values())
+    assert DataWins()._answer(prompts["Fruit?"]) == "Pear i"
+    assert DataWins()._answer(prompts["Tree?"]) == ""
+
+
+def test_rows_that_are_not_labelled_stay_duplicates():
+    rows = [{"prompt": "Fruit?", "completion": "Pear i"}, labelled("Fruit?", "Brick j", False)]
+    prompts, dropped = distinct_prompts([*rows, labelled("Tree?", "Elm", True)])
+    assert dropped == {"duplicate": 1} and len(prompts["Fruit?"].answers) == 1

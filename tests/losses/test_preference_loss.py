@@ -867,3 +867,34 @@ def test_a_share_of_an_unknown_player_is_refused():
     loss = PreferenceLoss.build({"kind": "mnpo", "against": {"peers": {"dave": 0.5}}})
     with pytest.raises(ConfigError, match=r"'dave'.*bob, carol"):
         loss.opponents(POOL)
+
+
+def test_kto_learns_an_answer_alone():
+    """Of a row with one answer the other's term, and its gradient, are 0; trl's losses of two
+    examples add up to the pair's.
+    """
+    settings = {"kind": "kto", "beta": 0.3, "desirable": 1.5, "undesirable": 0.5}
+    for length in ("sum", "mean"):
+        loss = PreferenceLoss.build(settings | {"length": length})
+        assert loss.reads_single and not PreferenceLoss.build("dpo").reads_single
+        whole = make_batch(loss)
+        zero_B = torch.zeros_like(whole.policy_chosen_B)
+        wanted = dataclasses.replace(
+            whole,
+            policy_rejected_B=zero_B.clone().requires_grad_(),
+            opponent_rejected_KB=zero_B[None],
+            tokens_rejected_B=zero_B,
+        )
+        unwanted = dataclasses.replace(
+            whole,
+            policy_chosen_B=zero_B.clone().requires_grad_(),
+            opponent_chosen_KB=zero_B[None],
+            tokens_chosen_B=zero_B,
+        )
+        torch.testing.assert_close(loss.rows(wanted) + loss.rows(unwanted), loss.rows(whole))
+        for batch, absent in ((wanted, "policy_rejected_B"), (unwanted, "policy_chosen_B")):
+            (slope_B,) = torch.autograd.grad(loss.rows(batch).sum(), getattr(batch, absent))
+            assert not slope_B.any()
+        assert not torch.allclose(loss.rows(wanted), loss.rows(unwanted))
+        shares = loss.metrics(wanted)
+        assert shares["has_chosen"].all() and not shares["has_rejected"].any()
