@@ -7,6 +7,7 @@ geometric mean.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -144,78 +145,74 @@ class Welfare(Component):
         """The welfare, of the broadcast shape."""
 
 
-class CobbDouglas(Welfare):
+class WelfareFunction(Welfare):
+    """A function of this module; its arguments are the settings."""
+
+    function: ClassVar[Callable[..., np.ndarray]]
+
+    def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
+        arguments = self.model_dump(exclude={"kind"})
+        return self.function(user, llm, **arguments)
+
+
+class CobbDouglas(WelfareFunction):
     """The weighted geometric mean: no side can make up for another that has nothing."""
 
     kind: Literal["cobb_douglas"] = "cobb_douglas"
+    function: ClassVar = staticmethod(cobb_douglas)
     weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
-    def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        return cobb_douglas(user, llm, self.weight)
 
-
-class Utilitarian(Welfare):
+class Utilitarian(WelfareFunction):
     """The weighted mean: one side's gain makes up for the other's loss."""
 
     kind: Literal["utilitarian"] = "utilitarian"
+    function: ClassVar = staticmethod(utilitarian)
     signed: ClassVar[bool] = True
     weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
-    def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        return utilitarian(user, llm, self.weight)
 
-
-class Egalitarian(Welfare):
+class Egalitarian(WelfareFunction):
     """The worse-off side's pay-off."""
 
     kind: Literal["egalitarian"] = "egalitarian"
+    function: ClassVar = staticmethod(egalitarian)
     signed: ClassVar[bool] = True
 
-    def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        return egalitarian(user, llm)
 
-
-class CES(Welfare):
+class CES(WelfareFunction):
     """Between the sum (ρ = 1), the product (0) and the minimum (far below 0)."""
 
     kind: Literal["ces"] = "ces"
+    function: ClassVar = staticmethod(ces)
     rho: float = Field(
         -1.0, le=1, description="1 − 1/elasticity: how well one side's pay-off replaces the other's"
     )
     weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
-    def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        return ces(user, llm, self.rho, self.weight)
 
-
-class UserOnly(Welfare):
+class UserOnly(WelfareFunction):
     """The user's pay-off alone."""
 
     kind: Literal["user_only"] = "user_only"
+    function: ClassVar = staticmethod(user_only)
     signed: ClassVar[bool] = True
 
-    def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        return user_only(user, llm)
 
-
-class LLMOnly(Welfare):
+class LLMOnly(WelfareFunction):
     """The model's pay-off alone."""
 
     kind: Literal["llm_only"] = "llm_only"
+    function: ClassVar = staticmethod(llm_only)
     signed: ClassVar[bool] = True
 
-    def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        return llm_only(user, llm)
 
-
-class NashBargaining(Welfare):
+class NashBargaining(WelfareFunction):
     """The product of both gains over what each has without an agreement."""
 
     kind: Literal["nash_bargaining"] = "nash_bargaining"
+    function: ClassVar = staticmethod(nash_bargaining)
     disagreement: tuple[float, float] = Field(
         (0.0, 0.0),
         description="(user, llm): what each has without an agreement, in units of the pay-off",
     )
-
-    def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        return nash_bargaining(user, llm, self.disagreement)
