@@ -10,16 +10,17 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise.blocks.section import Headline
 from equipoise.evaluation.measures import History, Measures
-from equipoise.models.adapters import PublishedName, published_name
+from equipoise.models.adapters import published_name
 from equipoise.models.quantization import PACKAGES
 from equipoise.players.population import home
 from equipoise.report.history import history
+from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Observer
 from equipoise.system.folder import write_text
@@ -27,11 +28,74 @@ from equipoise.system.yaml_text import yaml_text
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
-    from huggingface_hub import DatasetCard, EvalResult, ModelCard, ModelCardData
+    from huggingface_hub import DatasetCard, EvalResult, ModelCard
 
 CARD = "README.md"
 PROJECT = "https://github.com/equipoise-ai/equipoise"
 RECORDS = f"Every record of a run of [Equipoise]({PROJECT})."
+MODEL_CARD = """---
+{{ card_data }}
+---
+
+# {{ player }} of {{ run }}
+
+Generation {{ player.generation }} of the player `{{ player.name }}`, trained by {{ maker }}: \
+language models aligned by playing games.
+{%- if merged %}
+
+The adapter of this generation is merged into the base model.{{ merged_note }}
+{%- endif %}
+
+| what | which |
+| --- | --- |
+{%- for what, which in facts %}
+| {{ what }} | {{ which }} |
+{%- endfor %}
+
+## Scores
+{% if measured %}
+| measure | value (95 % interval) | beside it |
+| --- | --- | --- |
+{%- for line in headlines %}
+| {{ line.label }} | {{ line.value }} | {{ line.note }} |
+{%- endfor %}
+{%- else %}
+This generation was not measured.
+{%- endif %}
+
+## Settings
+
+```yaml
+{{ settings }}```
+
+## Command
+
+```
+{{ command }}
+```
+
+"""
+DATA_CARD = """---
+{{ card_data }}
+---
+
+# Records of {{ run }}
+
+{{ records }}
+
+| file | rows |
+| --- | --- |
+{%- for name, rows in files.items() %}
+| `{{ name }}` | {{ "{:,}".format(rows) }} |
+{%- endfor %}
+
+## Command
+
+```
+{{ command }}
+```
+
+"""
 # The folders of an absolute path, or of one below a home; not those of an address.
 FOLDERS = re.compile(r"(?<![\w./:~-])(?:~[\w-]*)?/(?:[^/'\",{}\[\]=]+/)*")
 
@@ -40,11 +104,11 @@ class ModelCards(Observer):
     """Writes a card beside all weights that a run saves."""
 
     def __init__(self, run: RunDirectory) -> None:
-        self._run = run
+        self.run = run
 
     def saved(self, players: Sequence[PlayerId]) -> None:
         """Write the cards of these players."""
-        write_cards(self._run, players)
+        write_cards(self.run, players)
 
 
 def write_cards(run: RunDirectory, players: Iterable[PlayerId]) -> None:
@@ -66,34 +130,78 @@ def write_card(card: ModelCard | DatasetCard, folder: Path) -> None:
 
 def model_card(run: RunDirectory, player: PlayerId, *, merged: bool = False) -> ModelCard:
     """The card of a generation; `merged`: of the whole model its adapter makes with the base."""
-    from huggingface_hub import ModelCard
+    from huggingface_hub import ModelCard, ModelCardData
 
-    base = _base(run, player)
-    measured = _history(run, player)
-    adapter = _is_adapter(run, player) and not merged
-    data = _metadata(run, player, base, measured, adapter)
-    body = "\n\n".join(_body(run, player, base, measured, adapter, merged))
-    return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}\n")
+    config = run.config
+    model = config.players[player.name].base_model
+    quantization = getattr(config.players[player.name], "quantization", None)
+    base = None
+    if model is not None:
+        base = published_name(model, Path(run.ledger.meta("directory")))
+    weights = home(run.folder / "players", player)
+    adapter = (weights / "adapter_config.json").is_file() and not merged
+    library = "peft" if adapter else "transformers"
+    measured = history_until(run, player)
+    learner, loss = learner_and_loss(run.config, player)
+    data = ModelCardData(
+        base_model=None if base is None else base.hub,
+        datasets=list(config.prompts.hub_ids) or None,
+        library_name=None if base is None else library,
+        pipeline_tag=None if base is None else "text-generation",
+        tags=["equipoise", config.name, *filter(None, (learner, loss))],
+        model_name=f"{config.name} {player}",
+        eval_results=held_out_results(run, player, measured),
+    )
+
+    facts = {"recipe": f"`{config.name}`, seed {config.seed}"}
+    if base is not None:
+        packaged = ", packaged with Equipoise" if base.packaged else ""
+        facts["base model"] = f"`{base.name}`{packaged}"
+        facts["weights"] = "a PEFT adapter on the base model" if adapter else "a whole model"
+        if quantization:
+            packages = f"{quantization}, by {PACKAGES[quantization]}"
+            facts["base as it was trained, played and measured"] = packages
+    for birth in run.ledger.players():
+        if birth.player == player:
+            facts["trained from"] = f"{birth.parent} by the learner `{birth.learner}`"
+    facts["loss"] = f"`{loss}`" if loss else f"that of the learner `{learner}`"
+    facts["game"] = f"`{config.game.kind}`"
+    facts["judge"] = f"`{config.judge_of(player.name).kind}`"
+    facts["data"] = ", ".join(f"`{name}`" for name in config.prompts.names)
+
+    return ModelCard.from_template(
+        data,
+        template_str=MODEL_CARD,
+        run=config.name,
+        player=player,
+        maker=f"[Equipoise]({PROJECT}) {run.ledger.meta('version')}".rstrip(),
+        merged=merged,
+        merged_note=f" {merged_note(quantization)}".rstrip(),
+        facts=facts.items(),
+        measured=measured,
+        headlines=headlines_of(player, measured),
+        settings=settings_text(run, player),
+        command=command_text(run),
+    )
 
 
 def data_card(run: RunDirectory, files: Mapping[Path, int]) -> DatasetCard:
     """The card of an exported ledger, with a configuration for each Parquet file with rows."""
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    filled = {path: rows for path, rows in files.items() if rows}
-    configs = [
-        {"config_name": path.stem, "data_files": path.name, "default": not number}
-        for number, path in enumerate(filled)
-    ]
-    data = DatasetCardData(tags=["equipoise", run.config.name], configs=configs)
-    rows = [(f"`{path.name}`", f"{count:,}") for path, count in filled.items()]
-    body = [
-        f"# Records of {run.config.name}",
-        RECORDS,
-        _table(("file", "rows"), rows),
-        f"## Command\n\n```\n{_command(run)}\n```",
-    ]
-    return DatasetCard(f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(body) + "\n")
+    filled = {path.name: rows for path, rows in files.items() if rows}
+    configs: list[dict[str, Any]] = []
+    for name in filled:
+        stem = name.removesuffix(".parquet")
+        configs.append({"config_name": stem, "data_files": name, "default": not configs})
+    return DatasetCard.from_template(
+        DatasetCardData(tags=["equipoise", run.config.name], configs=configs),
+        template_str=DATA_CARD,
+        run=run.config.name,
+        records=RECORDS,
+        files=filled,
+        command=command_text(run),
+    )
 
 
 def write_data_card(run: RunDirectory, files: Mapping[Path, int], folder: Path) -> list[Path]:
@@ -128,17 +236,6 @@ def without_folders(value: Any) -> Any:
     return value
 
 
-def _base(run: RunDirectory, player: PlayerId) -> PublishedName | None:
-    """The model that the player started from; None for a player that is no model."""
-    model = run.config.players[player.name].base_model
-    folder = Path(run.ledger.meta("directory"))
-    return None if model is None else published_name(model, folder)
-
-
-def _quantization(run: RunDirectory, player: PlayerId) -> str | None:
-    return getattr(run.config.players[player.name], "quantization", None)
-
-
 def merged_note(quantization: str | None) -> str:
     """A note on the base of a merged adapter that was trained on a quantised one, else ""."""
     if quantization is None:
@@ -149,12 +246,7 @@ def merged_note(quantization: str | None) -> str:
     )
 
 
-def _is_adapter(run: RunDirectory, player: PlayerId) -> bool:
-    folder = home(run.folder / "players", player)
-    return (folder / "adapter_config.json").is_file()
-
-
-def _history(run: RunDirectory, player: PlayerId) -> History[Measures] | None:
+def history_until(run: RunDirectory, player: PlayerId) -> History[Measures] | None:
     """The measurements up to the first of this generation; None before it."""
     whole = history(run)
     for count, measurement in enumerate(whole.measurements, 1):
@@ -163,145 +255,59 @@ def _history(run: RunDirectory, player: PlayerId) -> History[Measures] | None:
     return None
 
 
-# -- metadata
+def learner_and_loss(config: RunConfig, player: PlayerId) -> tuple[str, str | None]:
+    """The kinds of the player's learner and of the run's loss, None where that is not used."""
+    learner = config.learner_of(player.name)
+    by_loss = learner.by_loss and learner.needs in ("pairs", "game")
+    if not by_loss or config.loss is None:
+        return learner.kind, None
+    return learner.kind, config.loss.kind
 
 
-def _metadata(
-    run: RunDirectory,
-    player: PlayerId,
-    base: PublishedName | None,
-    measured: History[Measures] | None,
-    adapter: bool,
-) -> ModelCardData:
-    from huggingface_hub import ModelCardData
-
-    library = None
-    if base is not None:
-        library = "peft" if adapter else "transformers"
-    return ModelCardData(
-        base_model=None if base is None else base.hub,
-        datasets=list(run.config.prompts.hub_ids) or None,
-        library_name=library,
-        pipeline_tag=None if base is None else "text-generation",
-        tags=["equipoise", run.config.name, *_method(run, player)],
-        model_name=f"{run.config.name} {player}",
-        eval_results=list(_results(run, player, measured)) or None,
-    )
-
-
-def _method(run: RunDirectory, player: PlayerId) -> list[str]:
-    trainer = run.config.learner_of(player.name)
-    by_loss = trainer.by_loss and trainer.needs in ("pairs", "game")
-    loss = run.config.loss if by_loss else None
-    return [trainer.kind] if loss is None else [trainer.kind, loss.kind]
-
-
-def _results(
+def held_out_results(
     run: RunDirectory, player: PlayerId, measured: History[Measures] | None
-) -> Iterator[EvalResult]:
-    """The held-out score in the form that hubs read."""
+) -> list[EvalResult] | None:
+    """The held-out score in the form that hubs read, None where there is none."""
     from huggingface_hub import EvalResult
 
-    score = measured and measured.last and measured.last.measures.scores.get(str(player))
-    if not measured or not score or score.mean is None:
-        return
+    if measured is None or measured.last is None:
+        return None
+    score = measured.last.measures.scores.get(str(player))
+    if not score or score.mean is None:
+        return None
     prompts = run.config.prompts
-    name = ", ".join(prompts.names)
-    yield EvalResult(
+    result = EvalResult(
         task_type="text-generation",
         dataset_type=next(iter(prompts.hub_ids), prompts.kind),
-        dataset_name=f"held-out prompts of {name}",
+        dataset_name=f"held-out prompts of {', '.join(prompts.names)}",
         metric_type=measured.utility,
         metric_name=f"held-out {measured.utility} by {measured.judge}",
         metric_value=score.mean,
         metric_args={"low": score.low, "high": score.high, "n": score.n},
     )
+    return [result]
 
 
-# -- text
-
-
-def _body(
-    run: RunDirectory,
-    player: PlayerId,
-    base: PublishedName | None,
-    measured: History[Measures] | None,
-    adapter: bool,
-    merged: bool,
-) -> Iterator[str]:
-    version = run.ledger.meta("version")
-    maker = f"[Equipoise]({PROJECT}) {version}".rstrip()
-    yield f"# {player} of {run.config.name}"
-    yield (
-        f"Generation {player.generation} of the player `{player.name}`, "
-        f"trained by {maker}: language models aligned by playing games."
-    )
-    if merged:
-        note = merged_note(_quantization(run, player))
-        yield f"The adapter of this generation is merged into the base model. {note}".strip()
-    yield _table(("what", "which"), _facts(run, player, base, adapter))
-    yield "## Scores"
-    if measured is None:
-        yield "This generation was not measured."
-    else:
-        rows = [(line.label, line.value, line.note) for line in _headlines(player, measured)]
-        yield _table(("measure", "value (95 % interval)", "beside it"), rows)
-    yield "## Settings"
-    yield f"```yaml\n{_settings(run, player)}```"
-    yield "## Command"
-    yield f"```\n{_command(run)}\n```"
-
-
-def _facts(
-    run: RunDirectory, player: PlayerId, base: PublishedName | None, adapter: bool
-) -> Iterator[Sequence[str]]:
-    config = run.config
-    yield "recipe", f"`{config.name}`, seed {config.seed}"
-    if base is not None:
-        packaged = ", packaged with Equipoise" if base.packaged else ""
-        yield "base model", f"`{base.name}`{packaged}"
-        yield ("weights", "a PEFT adapter on the base model" if adapter else "a whole model")
-        if quantization := _quantization(run, player):
-            packages = f"{quantization}, by {PACKAGES[quantization]}"
-            yield "base as it was trained, played and measured", packages
-    for birth in run.ledger.players():
-        if birth.player == player:
-            yield "trained from", f"{birth.parent} by the learner `{birth.learner}`"
-    learner, *loss = _method(run, player)
-    yield "loss", f"`{loss[0]}`" if loss else f"that of the learner `{learner}`"
-    yield "game", f"`{config.game.kind}`"
-    yield "judge", f"`{config.judge_of(player.name).kind}`"
-    yield "data", ", ".join(f"`{name}`" for name in config.prompts.names)
-
-
-def _headlines(player: PlayerId, measured: History[Measures]) -> Iterator[Headline]:
+def headlines_of(player: PlayerId, measured: History[Measures] | None) -> list[Headline]:
     """The player's own score first, then what was measured of its generation."""
+    if measured is None or measured.last is None:
+        return []
     own = dataclasses.replace(measured, learners=(player.name,))
-    lines = own.headlines() if own.last else []
-    together = measured.headlines() if measured.last else []
-    yield from dict.fromkeys([*lines, *together])
+    return list(dict.fromkeys([*own.headlines(), *measured.headlines()]))
 
 
-def _settings(run: RunDirectory, player: PlayerId) -> str:
-    t = _generation_of_turn(run, player)
+def settings_text(run: RunDirectory, player: PlayerId) -> str:
+    """The settings of learner and loss, of the generation in which the player was trained."""
+    turns = [stage for stage in run.ledger.stages("turn") if player.name in stage.facts["learn"]]
+    t = turns[player.generation - 1].generation
     settings = {"learner": run.config.learner_at(player.name, t).settings()}
     loss = run.config.loss_at(t)
-    if len(_method(run, player)) > 1 and loss is not None:
+    if learner_and_loss(run.config, player)[1] and loss is not None:
         settings["loss"] = loss.settings()
     return yaml_text(without_folders(settings))
 
 
-def _generation_of_turn(run: RunDirectory, player: PlayerId) -> int:
-    """The generation of the loop in which the player was trained."""
-    turns = [stage for stage in run.ledger.stages("turn") if player.name in stage.facts["learn"]]
-    return turns[player.generation - 1].generation
-
-
-def _command(run: RunDirectory) -> str:
+def command_text(run: RunDirectory) -> str:
+    """The command of the run, with names in place of paths."""
     words = shlex.split(run.ledger.meta("command"))
     return shlex.join(without_folders(words)) or "equipoise run config.yaml"
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -2,7 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,16 +24,16 @@ from equipoise.system.yaml_text import yaml_text
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
 State = Literal["whole", "damaged", "missing", "unchecked"]
-RECORDS: dict[str, Any] = {
-    "prompts": Prompt,
-    "matches": Match,
-    "judgements": Judgement,
-    "pairs": Pair,
-    "episodes": Episode,
-    "replies": dict,
-    "benchmark_scores": ItemScores,
+RECORDS: dict[str, msgspec.json.Decoder[Any]] = {
+    "prompts": msgspec.json.Decoder(Prompt),
+    "matches": msgspec.json.Decoder(Match),
+    "judgements": msgspec.json.Decoder(Judgement),
+    "pairs": msgspec.json.Decoder(Pair),
+    "episodes": msgspec.json.Decoder(Episode),
+    "replies": msgspec.json.Decoder(dict),
+    "benchmark_scores": msgspec.json.Decoder(ItemScores),
 }
-"""Table -> what its column `record` holds."""
+"""Table -> reads its column `record`."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,22 @@ def examine(folder: Path) -> list[Finding]:
     if not is_run_like(folder):
         raise RunError(f"{folder}: no run here (config.yaml and ledger.sqlite are missing)")
     with open_files(folder) as files:
-        ledger = list(_ledger(folder))
-        configuration = _configuration(folder)
-        findings = [configuration, *ledger]
-        if all(finding.state == "whole" for finding in ledger):
-            with Ledger.open(folder / "ledger.sqlite", reading=True) as opened:
-                settings = recorded_settings(opened)
-                if configuration.state in ("whole", "unchecked"):
-                    settings = recipe_loader.read_resolved(folder / "config.yaml")
-                run = RunDirectory(files, settings, opened)
-                findings += _weights(run)
-                findings.append(_metrics(run))
+        of_ledger = list(check_ledger(folder))
+        configuration = check_configuration(folder)
+        findings = [configuration, *of_ledger]
+        if any(finding.state != "whole" for finding in of_ledger):
+            return findings
+        with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
+            settings = recorded_settings(ledger)
+            if configuration.state in ("whole", "unchecked"):
+                settings = recipe_loader.read_resolved(folder / "config.yaml")
+            run = RunDirectory(files, settings, ledger)
+            findings += check_weights(run)
+            try:
+                run.read_metrics_file()
+                findings.append(Finding("metrics.jsonl", "whole"))
+            except RunError as error:
+                findings.append(Finding("metrics.jsonl", "damaged", str(error)))
         return findings
 
 
@@ -76,16 +82,16 @@ def mend(folder: Path) -> list[str]:
     check_writable(folder)
     done = []
     with open_files(folder) as files:
-        for finding in _ledger(folder):
+        for finding in check_ledger(folder):
             if finding.state != "whole":
                 raise RunError(f"{folder / finding.part}: is {finding.state}; {finding.note}")
-        if _configuration(folder).state in ("damaged", "missing"):
+        if check_configuration(folder).state in ("damaged", "missing"):
             with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
                 settings = recorded_settings(ledger)
             files.write("config.yaml", yaml_text(settings))
             done.append("config.yaml: written anew from the ledger")
         with RunDirectory.hold_lock(folder):
-            for place in _generations(folder):
+            for place in generations(folder):
                 if faults(place):
                     part = place.relative_to(folder)
                     with files.inner(*part.parent.parts) as of_player:
@@ -94,11 +100,8 @@ def mend(folder: Path) -> list[str]:
     return done
 
 
-# -- the configuration
-
-
-def _configuration(folder: Path) -> Finding:
-    """config.yaml, beside what the ledger says that it said."""
+def check_configuration(folder: Path) -> Finding:
+    """The state of config.yaml, beside what the ledger says that it said."""
     path = folder / "config.yaml"
     try:
         with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
@@ -118,114 +121,104 @@ def _configuration(folder: Path) -> Finding:
     return Finding(path.name, "whole")
 
 
-# -- the ledger
-
-
-def _ledger(folder: Path) -> Iterator[Finding]:
-    """The file's pages, then the records of every table."""
+def check_ledger(folder: Path) -> Iterator[Finding]:
+    """The file's pages, then the tables whose records are damaged."""
     path = folder / "ledger.sqlite"
     if not path.exists():
         yield Finding(path.name, "missing", "nothing of the run can be read without it")
         return
     try:
-        db = connect_to_read(path)
+        opened = closing(connect_to_read(path))
     except RunError as error:
         yield Finding(path.name, "damaged", str(error))
         return
-    try:
+    with opened as db:
         try:
-            verdict = db.execute("PRAGMA integrity_check(3)").fetchall()
+            rows = db.execute("PRAGMA integrity_check(3)").fetchall()
+            messages = [str(row[0]).splitlines()[-1] for row in rows]
         except sqlite3.DatabaseError as error:
-            verdict = [(str(error),)]
-        messages = "; ".join(str(row[0]).splitlines()[-1] for row in verdict)
-        if messages == "ok":
+            messages = [str(error)]
+        if messages == ["ok"]:
             yield Finding(path.name, "whole")
         else:
-            note = f"{messages}; rows that can still be read are counted below"
+            note = f"{'; '.join(messages)}; rows that can still be read are counted below"
             yield Finding(path.name, "damaged", note)
         for table in ("meta", *COUNTED, "metrics", "benchmark_scores"):
-            yield from _table(db, table)
-    finally:
-        db.close()
+            yield from check_table(db, table)
 
 
-def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
+def check_table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
     """Findings on a table that cannot be read to its end, or not as it was written."""
     part = f"ledger.sqlite, table {table}"
-    decode = _decoder(table)
-    whole, unreadable, error = 0, 0, ""
-    other: list[int] = []
+    whole = 0
+    unreadable = 0
+    error = ""
+    changed: list[int] = []
     try:
-        other = damaged_rows(db, table)
+        changed = damaged_rows(db, table)
         for row in db.execute(f"SELECT * FROM {table} ORDER BY rowid"):
             try:
-                decode(row)
+                decode_row(table, row)
                 whole += 1
             except (msgspec.DecodeError, RecursionError) as fault:
-                unreadable, error = unreadable + 1, shorten(str(fault))
+                unreadable += 1
+                error = shorten(str(fault))
     except sqlite3.DatabaseError as fault:
         error = str(fault)
     if error:
         note = f"{whole:,} rows can be read, {unreadable:,} cannot ({error})"
         yield Finding(part, "damaged", note)
-    if other:
-        numbers = ", ".join(map(str, other[:5])) + (", …" if len(other) > 5 else "")
-        note = f"{len(other):,} rows are not as they were written (rows {numbers})"
+    if changed:
+        numbers = ", ".join(map(str, changed[:5]))
+        more = ", …" if len(changed) > 5 else ""
+        note = f"{len(changed):,} rows are not as they were written (rows {numbers}{more})"
         yield Finding(part, "damaged", note)
 
 
-def _decoder(table: str) -> Callable[[Sequence[Any]], Any]:
-    """Reads a row's JSON; raises msgspec.DecodeError."""
-    if table == "metrics":
-        return lambda row: decode_line(row[-2])
-    if table == "stages":
-        return lambda row: decode_facts(row[2], row[3])
-    if table == "players":
-        return lambda row: decode_facts("", row[-2])
-    if table in RECORDS:
-        decode = msgspec.json.Decoder(RECORDS[table]).decode
-        return lambda row: decode(row[-2])
-    return len
+def decode_row(table: str, row: Sequence[Any]) -> None:
+    """Read a row's JSON, the last but its checksum. Raises msgspec.DecodeError."""
+    match table:
+        case "metrics":
+            decode_line(row[-2])
+        case "stages":
+            decode_facts(row[2], row[3])
+        case "players":
+            decode_facts("", row[-2])
+        case _ if table in RECORDS:
+            RECORDS[table].decode(row[-2])
 
 
-# -- weights and metrics
-
-
-def _generations(folder: Path) -> list[Path]:
+def generations(folder: Path) -> list[Path]:
+    """The folders of all players' weights and of their learners' states."""
     players = folder / "players"
     places = [*players.glob("*/[0-9]*"), *players.glob("*/.state/[0-9]*")]
     return sorted(place for place in places if place.name.isdigit())
 
 
-def _weights(run: RunDirectory) -> Iterator[Finding]:
-    for place in _generations(run.folder):
+def check_weights(run: RunDirectory) -> Iterator[Finding]:
+    """The state of every generation's files, by their checksums."""
+    for place in generations(run.folder):
         part = place.relative_to(run.folder).as_posix()
-        if messages := faults(place):
-            names = "; ".join(message.removeprefix(f"{place}/") for message in messages)
+        messages = [message.removeprefix(f"{place}/") for message in faults(place)]
+        if messages:
             again = "check --mend sets it aside, and resume makes it again"
-            yield Finding(part, "damaged", f"{names}. {again}")
+            yield Finding(part, "damaged", f"{'; '.join(messages)}. {again}")
         elif not (place / CHECKSUMS).is_file():
             yield Finding(part, "unchecked", "has no checksums")
         else:
             yield Finding(part, "whole")
     if run.settings.get("keep") == "all":
         for birth in run.ledger.players():
-            yield from _missing(run.folder, birth.player)
+            yield from missing_weights(run.folder, birth.player)
 
 
-def _missing(folder: Path, player: PlayerId) -> Iterator[Finding]:
-    """Generations without weights; of learners in memory, only measured ones have them."""
+def missing_weights(folder: Path, player: PlayerId) -> Iterator[Finding]:
+    """A generation without weights; of learners in memory, only measured ones have them."""
     place = home(folder / "players", player)
-    has_them = (place.parent / ".state").is_dir()
-    aside = place.with_name(f"damaged-{place.name}").is_dir()
-    if not place.is_dir() and not has_them:
-        note = "was set aside; resume makes it again" if aside else "its folder is gone"
-        yield Finding(place.relative_to(folder).as_posix(), "missing", note)
-
-
-def _metrics(run: RunDirectory) -> Finding:
-    try:
-        run.read_metrics_file()
-    except RunError as error:
-        return Finding("metrics.jsonl", "damaged", str(error))
-    return Finding("metrics.jsonl", "whole")
+    in_memory = (place.parent / ".state").is_dir()
+    if place.is_dir() or in_memory:
+        return
+    note = "its folder is gone"
+    if place.with_name(f"damaged-{place.name}").is_dir():
+        note = "was set aside; resume makes it again"
+    yield Finding(place.relative_to(folder).as_posix(), "missing", note)
