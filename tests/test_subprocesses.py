@@ -254,7 +254,7 @@ def test_what_a_library_starts_gets_the_same_and_no_current_folder(tmp_path, mon
 def test_the_machine_is_said_by_options_variables_and_arguments(command, monkeypatch):
     seen: list[Machine] = []
     monkeypatch.setattr("equipoise.api.functions.run", lambda *_, **__: seen.append(Machine.here()))
-    monkeypatch.setattr("equipoise.cli.run._print", lambda *_: None)
+    monkeypatch.setattr("equipoise.cli.run.print_run", lambda *_: None)
     monkeypatch.setenv("EQUIPOISE_RAY_ADDRESS", "auto")
     prefix = "srun --overlap --comment='two words'"
     assert command("run", "quickstart", "--launch-prefix", prefix, "--proxy", "environment")

@@ -47,13 +47,13 @@ def prepare(
     (player,) = players_of(run, [target])
     folder = run.folder / FOLDER / str(player) if out is None else Path(out).resolve()
     with run.in_starting_folder():
-        made = _make_run(run, player, start, role, settings, folder, overwrite)
+        made = make_run(run, player, start, role, settings, folder, overwrite)
     if made.parent.resolve() != (run.folder / FOLDER).resolve():
-        _name_elsewhere(run, player, made)
+        name_elsewhere(run, player, made)
     return made
 
 
-def _make_run(
+def make_run(
     run: RunDirectory,
     player: PlayerId,
     start: str,
@@ -62,13 +62,14 @@ def _make_run(
     folder: Path,
     overwrite: bool,
 ) -> Path:
+    """The folder of the exploiter's run, made if it is absent."""
     values, taken = exploit_settings(run, player, start, role)
-    best, by = _league(run, player)
+    best, by = best_of_league(run, player)
     exploit = Exploit(
-        str(run.folder.resolve()), str(player), taken, start, best, by, _setting_texts(settings)
+        str(run.folder.resolve()), str(player), taken, start, best, by, setting_texts(settings)
     )
     if is_run(folder) and not overwrite:
-        _check_same(folder, exploit)
+        check_same(folder, exploit)
         return folder
     config = recipe_loader.load(values, settings)
     meta = {META: msgspec.json.encode(exploit).decode()}
@@ -76,7 +77,7 @@ def _make_run(
         return folder
 
 
-def _name_elsewhere(run: RunDirectory, player: PlayerId, folder: Path) -> None:
+def name_elsewhere(run: RunDirectory, player: PlayerId, folder: Path) -> None:
     """Name an outside exploiter's run in the run; a note where that cannot be written."""
     name = f"{player}.{record_id(str(folder))}{POINTER}"
     try:
@@ -91,7 +92,7 @@ def _name_elsewhere(run: RunDirectory, player: PlayerId, folder: Path) -> None:
         )
 
 
-def _league(run: RunDirectory, player: PlayerId) -> tuple[Estimate | None, str]:
+def best_of_league(run: RunDirectory, player: PlayerId) -> tuple[Estimate | None, str]:
     """The most that anybody of the run got against the player, and who."""
     best: tuple[Estimate | None, str] = (None, "")
     for measurement in history(run).measurements:
@@ -105,7 +106,7 @@ def _league(run: RunDirectory, player: PlayerId) -> tuple[Estimate | None, str]:
     return best
 
 
-def _setting_texts(settings: recipe_loader.Overrides) -> list[str]:
+def setting_texts(settings: recipe_loader.Overrides) -> list[str]:
     """The settings that were asked for, to tell one request from another."""
     plain = recipe_loader.plain_values(settings)
     if isinstance(plain, dict):
@@ -113,7 +114,7 @@ def _setting_texts(settings: recipe_loader.Overrides) -> list[str]:
     return list(map(str, plain))
 
 
-def _check_same(folder: Path, exploit: Exploit) -> None:
+def check_same(folder: Path, exploit: Exploit) -> None:
     """Raises RunError unless the run there is the same exploiter's, to be gone on with."""
     with RunDirectory.read(folder) as run:
         there = exploit_of(run)
@@ -143,15 +144,15 @@ def exploit_settings(
     if player.name == EXPLOITER:
         raise ConfigError(f"{player}: the name '{EXPLOITER}' is that of best responses")
     tabular = isinstance(config.players[player.name], Tabular)
-    roles = _roles(config, player, role, tabular)
+    roles = seated_roles(config, player, role, tabular)
     own = next((r for r, name in roles.items() if name == EXPLOITER), "")
     pattern = config.schedule.player_of_role.get(own, player.name)
     values = copy.deepcopy(dict(run.settings))
     values |= {
         "name": f"best response to {player} of {config.name}",
         "players": {
-            EXPLOITER: _exploiter(run, pattern, start, tabular),
-            **_frozen_players(run, player, set(roles.values())),
+            EXPLOITER: exploiter_player(run, pattern, start, tabular),
+            **frozen_players(run, player, set(roles.values())),
         },
         "schedule": _schedule(config, roles, tabular),
         "judge": config.judge_of(pattern).settings(),
@@ -161,7 +162,7 @@ def exploit_settings(
         "turns": "everyone",
         "by_generation": {},
         "shaping": [],
-        "evaluate": _evaluation(config, tabular),
+        "evaluate": own_evaluation(config, tabular),
         "keep": "all",
         "ledger": None,
         "report_to": [],
@@ -180,7 +181,7 @@ def player_settings(run: RunDirectory, player: PlayerId) -> dict[str, Any]:
     return {**given.settings_at(weights), "learns": False}
 
 
-def _roles(config: RunConfig, player: PlayerId, role: str, tabular: bool) -> dict[str, str]:
+def seated_roles(config: RunConfig, player: PlayerId, role: str, tabular: bool) -> dict[str, str]:
     """role -> player, empty for one league; ConfigError where nobody can sit opposite."""
     game = config.game
     if len(game.seats) < 2:
@@ -213,12 +214,12 @@ def _roles(config: RunConfig, player: PlayerId, role: str, tabular: bool) -> dic
     return {**others, taken: EXPLOITER}
 
 
-def _exploiter(run: RunDirectory, pattern: str, start: str, tabular: bool) -> dict[str, Any]:
+def exploiter_player(run: RunDirectory, pattern: str, start: str, tabular: bool) -> dict[str, Any]:
     """The fresh player's settings; `pattern` is the run's own player of its role."""
     given = run.config.players[pattern]
     name = start.partition("@")[0]
     if not start:
-        _check_learns(run.config, pattern, given, tabular)
+        check_learns(run.config, pattern, given, tabular)
         settings = given.settings()
     elif name in run.config.players:
         (begun,) = players_of(run, [start])
@@ -231,7 +232,7 @@ def _exploiter(run: RunDirectory, pattern: str, start: str, tabular: bool) -> di
     return {**settings, "learns": True}
 
 
-def _check_learns(config: RunConfig, pattern: str, given: Player, tabular: bool) -> None:
+def check_learns(config: RunConfig, pattern: str, given: Player, tabular: bool) -> None:
     """Raises ConfigError where the exploiter would begin as somebody who cannot learn."""
     trainer = config.learners.get(pattern, config.learner)
     if tabular:
@@ -243,7 +244,7 @@ def _check_learns(config: RunConfig, pattern: str, given: Player, tabular: bool)
         )
 
 
-def _frozen_players(
+def frozen_players(
     run: RunDirectory, player: PlayerId, seated: set[str]
 ) -> dict[str, dict[str, Any]]:
     """The target, and whoever else has a role, at its newest generation."""
@@ -269,7 +270,7 @@ def _learner(config: RunConfig, pattern: str, tabular: bool) -> dict[str, Any] |
     return None if trainer is None else trainer.settings()
 
 
-def _evaluation(config: RunConfig, tabular: bool) -> dict[str, Any]:
+def own_evaluation(config: RunConfig, tabular: bool) -> dict[str, Any]:
     """The run's own measure, at the start and at the end."""
     if tabular:
         return {"kind": "meta_game"}

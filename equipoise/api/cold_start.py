@@ -94,7 +94,7 @@ def cold_start(
     write_traces(traces, out / "traces.jsonl")
     model = None
     if train is not None:
-        model = _train(train, traces, out / "model", training, config, monitor)
+        model = train_on_traces(train, traces, out / "model", training, config, monitor)
     return ColdStart(
         traces=out / "traces.jsonl",
         prompts=len(matches.prompts),
@@ -130,7 +130,7 @@ def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> Run
     return recipe_loader.load_announced(recipe, overrides, show_notes)
 
 
-def _train(
+def train_on_traces(
     model: str,
     traces: Sequence[Trace],
     out: Path,
@@ -138,6 +138,7 @@ def _train(
     config: RunConfig,
     monitor: Monitor,
 ) -> Path:
+    """Fine-tune a model on the traces; the folder of its weights."""
     learner = config.players[config.learning[0]]
     local = learner if isinstance(learner, Local) else None
     tuned = fine_tune(
@@ -176,7 +177,7 @@ class Trace:
         }
 
 
-def _directory(folder: Folder, config: RunConfig, ledger: Ledger) -> RunDirectory:
+def directory_of(folder: Folder, config: RunConfig, ledger: Ledger) -> RunDirectory:
     """The folder of a cold start, played as a run is."""
     directory = RunDirectory(folder, {}, ledger)
     directory.config = config
@@ -232,7 +233,7 @@ class TeacherMatches:
         with (
             Folder.open(folder) as files,
             Ledger.open(path) if path.exists() else Ledger.create(path) as ledger,
-            OpenRun(_directory(files, config, ledger), monitor, extra_players=teacher) as run,
+            OpenRun(directory_of(files, config, ledger), monitor, extra_players=teacher) as run,
         ):
             ledger.add_prompts(self.prompts, "train", 0)
             monitor.stage("traces", len(planned), 0)

@@ -55,10 +55,10 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
     before, values = run.config, recipe_loader.read_resolved(path)
     origins = recipe_loader.override(values, overrides)
     for key, origin in origins.items():
-        _check_allowed(key, origin)
+        check_allowed(key, origin)
     check_plain(values, str(path))
     after = recipe_loader.build(values, str(path), origins)
-    for fault in _shrinking(before, after):
+    for fault in shrinking(before, after):
         raise ConfigError(f"{next(iter(origins.values()))}: {fault}")
     longer = after.generations > before.generations
     try:
@@ -70,7 +70,7 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
         ) from error
     with run.ledger.transaction():
         if longer:
-            run.notes = (*run.notes, *_extend(run, before, split))
+            run.notes = (*run.notes, *extend_generations(run, before, split))
         _note(run, before, after)
     run.take_up_change()
     effects = run.effects()
@@ -78,7 +78,7 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
         run.notes = (*run.notes, *effects.notes(quiet=True), *sign(run.ledger, effects))
 
 
-def _check_allowed(key: str, origin: str) -> None:
+def check_allowed(key: str, origin: str) -> None:
     """Raises ConfigError for a setting that recorded results depend on."""
     if key.split(".")[0] == "player_defaults":
         raise ConfigError(
@@ -96,7 +96,7 @@ def _check_allowed(key: str, origin: str) -> None:
     )
 
 
-def _shrinking(before: RunConfig, after: RunConfig) -> Iterator[str]:
+def shrinking(before: RunConfig, after: RunConfig) -> Iterator[str]:
     """What may only grow, and does not."""
     if after.generations < before.generations:
         yield (
@@ -160,7 +160,9 @@ def _content(prompts: list[Prompt]) -> list[str]:
     return [to_json(prompt) for prompt in prompts]
 
 
-def _extend(run: RunDirectory, before: RunConfig, split: PromptSplit | None) -> Iterator[str]:
+def extend_generations(
+    run: RunDirectory, before: RunConfig, split: PromptSplit | None
+) -> Iterator[str]:
     """Record the prompts of the added generations, and take back the end; notes for the user."""
     ledger, end = run.ledger, before.generations
     facts: dict[str, Any] | None = ledger.stage_facts("deal")

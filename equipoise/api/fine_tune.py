@@ -95,7 +95,7 @@ def fine_tune(
                 template_options=template_options,
                 dtype=dtype,
                 too_long=too_long,
-                log=partial(_show, monitor),
+                log=partial(show_prompt, monitor),
             )
         )
 
@@ -104,7 +104,7 @@ def fine_tune(
     return FineTuned(out, len(examples), metrics, left_out)
 
 
-def _show(monitor: Monitor, line: dict[str, Any]) -> None:
+def show_prompt(monitor: Monitor, line: dict[str, Any]) -> None:
     """Show a line of metrics."""
     shown = ("loss", "tokens_per_second")
     monitor.advance(int(line.get("steps", 0)))

@@ -38,7 +38,7 @@ def run(
     """
     config = library.load_announced(recipe, settings or (), show_notes)
     folder = _folder(recipe, config.name) if out is None else Path(out)
-    command = _command(recipe, settings or (), folder)
+    command = command_text(recipe, settings or (), folder)
     with new_run(config, folder, overwrite, command, announce=show_notes) as opened:
         played = play_out(opened, progress=progress)
     return Run(folder, played, trust=True)
@@ -127,7 +127,7 @@ def recipes() -> dict[str, str]:
     return library.recipe_descriptions()
 
 
-def _command(recipe: library.Recipe, settings: library.Overrides, folder: Path) -> str:
+def command_text(recipe: library.Recipe, settings: library.Overrides, folder: Path) -> str:
     """The command that makes the same run; none for a recipe that is a mapping."""
     if isinstance(recipe, Mapping):
         return ""

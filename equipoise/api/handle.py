@@ -120,13 +120,13 @@ class Run:
 
     def matches(self, part: Part | None = None, generation: int | None = None) -> Frame:
         """One row a seat of a match, with its answer; None: of all parts, of all generations."""
-        _one_of(part, PARTS, "part")
+        one_of(part, PARTS, "part")
         with self._read() as run:
             return frame(frames.MATCHES, frames.match_rows(run.ledger, part, generation))
 
     def judgements(self, part: Part | None = None, generation: int | None = None) -> Frame:
         """Judgements: one row a judge's score of a seat of a match; args as `matches`."""
-        _one_of(part, PARTS, "part")
+        one_of(part, PARTS, "part")
         with self._read() as run:
             utility = run.settings.get("utility", "score")
             rows = frames.judgement_rows(run.ledger, utility, part, generation)
@@ -242,7 +242,7 @@ class Run:
         people's), None: matches where several players met; judge: whose judgements count, "" for
         the run's own.
         """
-        _one_of(of, get_args(RatedBy), "of")
+        one_of(of, get_args(RatedBy), "of")
         ratings = None if by is None else recipe_loader.component(Ratings, by, settings, "--by")
         with self._read() as run:
             return rerate(run, ratings, of, judge)
@@ -257,7 +257,7 @@ class Run:
         progress: bool = True,
     ) -> Rejudgement:
         """Have another judge score recorded matches, beside the run's; nothing is played."""
-        _one_of(part, get_args(JudgedPart), "part")
+        one_of(part, get_args(JudgedPart), "part")
         other = recipe_loader.component(Judge, judge, settings, "--with").as_it_is()
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
@@ -383,7 +383,7 @@ class Run:
         return self._summary().html()
 
 
-def _one_of(value: str | None, known: Sequence[str], option: str) -> None:
+def one_of(value: str | None, known: Sequence[str], option: str) -> None:
     """Raises ConfigError for a value that is none of those known; None is no value."""
     if value is not None and value not in known:
         raise ConfigError(f"--{option} {value}: must be {' or '.join(known)}")

@@ -55,7 +55,7 @@ def _scores(values: Mapping[str, float], reason: str) -> Scores | str:
 # -- sources
 
 
-def _lmarena(rows: Iterable[Any]) -> Iterator[Record]:
+def read_lmarena(rows: Iterable[Any]) -> Iterator[Record]:
     """Two models' answers and a person's vote a row."""
     for number, row in enumerate(rows):
         turns = []
@@ -77,7 +77,7 @@ def _lmarena(rows: Iterable[Any]) -> Iterator[Record]:
         yield Record("arena", players, turns, judged, "" if turns else str(number))
 
 
-def _textarena(rows: Iterable[Any]) -> Iterator[Record]:
+def read_textarena(rows: Iterable[Any]) -> Iterator[Record]:
     """A game a row: who played, what `env.close()` returned, and each step where it was kept."""
     for number, row in enumerate(rows):
         turns = [
@@ -94,7 +94,7 @@ def _textarena(rows: Iterable[Any]) -> Iterator[Record]:
         yield Record(row["env_id"], seats, turns, {"textarena": scores}, str(number))
 
 
-def _verifiers(rows: Iterable[Any]) -> Iterator[Record]:
+def read_verifiers(rows: Iterable[Any]) -> Iterator[Record]:
     """Episodes of several agents as they are; of one agent, the i-th of every model on a task."""
     alone: dict[tuple[str, str], dict[str, list[Any]]] = {}
     for row in rows:
@@ -179,9 +179,9 @@ def _equipoise(rows: Iterable[Any]) -> Iterator[Record]:
 
 
 READERS: Mapping[str, Callable[[Iterable[Any]], Iterator[Record]]] = {
-    "lmarena": _lmarena,
-    "textarena": _textarena,
-    "verifiers": _verifiers,
+    "lmarena": read_lmarena,
+    "textarena": read_textarena,
+    "verifiers": read_verifiers,
     "equipoise": _equipoise,
 }
 """The program that wrote the records -> their reader."""

@@ -69,7 +69,7 @@ def players_of(run: RunDirectory, wanted: Sequence[str]) -> list[PlayerId]:
 
     Where nobody learns, everybody. Raises RunError for a player that the run does not have.
     """
-    ages = _ages(run)
+    ages = known_ages(run)
     chosen: list[PlayerId] = []
     for text in wanted or ("",):
         name, _, generation = text.partition("@")
@@ -77,13 +77,14 @@ def players_of(run: RunDirectory, wanted: Sequence[str]) -> list[PlayerId]:
             raise RunError(f"{run.folder}: no player '{name}'; {nearest(name, list(ages))}")
         for each in (name,) if text else run.config.measured:
             ends = [PlayerId(each, age) for age in sorted({0, ages[each][-1]})]
-            chosen += _generations(run, each, generation, ages[each]) if text else ends
+            chosen += named_generations(run, each, generation, ages[each]) if text else ends
     return list(dict.fromkeys(chosen))
 
 
-def _generations(
+def named_generations(
     run: RunDirectory, name: str, generation: str, ages: Sequence[int]
 ) -> list[PlayerId]:
+    """The generations that a target names."""
     if not generation:
         return [PlayerId(name, ages[-1])]
     if generation == "all":
@@ -94,7 +95,7 @@ def _generations(
     return [PlayerId(name, int(generation))]
 
 
-def _ages(run: RunDirectory) -> dict[str, list[int]]:
+def known_ages(run: RunDirectory) -> dict[str, list[int]]:
     """Name -> the generations that can play: as given, and those whose weights are there."""
     folder = run.folder / "players"
     ages = {}
@@ -121,7 +122,7 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.O
     if is_run(folder):
         with RunDirectory.read(folder) as run:
             own = fixed_settings(run.config.model_dump(mode="json"))
-            empty = _is_unused(run)
+            empty = is_unused(run)
         if own == fixed_settings(config.model_dump(mode="json")):
             return folder
         if not empty:
@@ -130,7 +131,7 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.O
         return folder
 
 
-def _is_unused(run: RunDirectory) -> bool:
+def is_unused(run: RunDirectory) -> bool:
     """True if nothing was measured in it."""
     ledger = run.ledger
     return not (ledger.has_begun() or ledger.counts()["logprobs"] or ledger.stages(STAGE))
@@ -139,7 +140,7 @@ def _is_unused(run: RunDirectory) -> bool:
 def discard_unused(folder: Path) -> None:
     """Remove the folder of a run in which nothing was measured; `runs/evaluate`, where empty."""
     with RunDirectory.read(folder) as run:
-        if not _is_unused(run):
+        if not is_unused(run):
             return
     shutil.rmtree(folder)
     for above in (Path("runs", "evaluate").absolute(), Path("runs").absolute()):

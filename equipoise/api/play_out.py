@@ -61,7 +61,7 @@ def play_out(
     """
     started = time.perf_counter()
     try:
-        with nullcontext(monitor) if monitor else _display(run, progress) as watcher:
+        with nullcontext(monitor) if monitor else display_of(run, progress) as watcher:
             with (
                 open_trackers(run) as trackers,
                 workers(run.config.executor) as pool,
@@ -80,12 +80,12 @@ def play_out(
     except BudgetSpent as error:
         raise Stopped(
             f"{error}; to go on with a larger budget: "
-            f"equipoise resume {run.folder} {_larger_budget(run.config, error)}"
+            f"equipoise resume {run.folder} {larger_budget(run.config, error)}"
         ) from error
     except EquipoiseError:
         raise
     except Exception:
-        _log_failure(run)
+        log_failure(run)
         raise
     return Played(
         run.config.name,
@@ -104,7 +104,7 @@ def play_out(
     )
 
 
-def _other_device(run: RunDirectory, here: str) -> tuple[str, ...]:
+def other_device(run: RunDirectory, here: str) -> tuple[str, ...]:
     """A note where the run's models were computed elsewhere, or with other threads, before."""
     before = run.ledger.meta(DEVICE)
     if here and not before:
@@ -121,12 +121,12 @@ def _other_device(run: RunDirectory, here: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _display(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
+def display_of(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
     """A terminal's display of the run, after the notes that its user should read."""
     from equipoise.models.device import explain_device
 
     devices = explain_device() if run.config.has_devices else ""
-    show_notes((*run.notes, *_other_device(run, devices)))
+    show_notes((*run.notes, *other_device(run, devices)))
     if devices and progress:
         console().print(f"device: {devices}", highlight=False, soft_wrap=True)
     with (
@@ -144,7 +144,7 @@ def console() -> Any:
     return terminal(force_jupyter=False, force_terminal=sys.stdout.isatty())
 
 
-def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:
+def larger_budget(config: RunConfig, error: BudgetSpent) -> str:
     """The settings of every budget that the account's limit stands in."""
     return " ".join(
         f"-s {place}.budget.{error.limit}=…"
@@ -153,7 +153,8 @@ def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:
     )
 
 
-def _log_failure(run: RunDirectory) -> None:
+def log_failure(run: RunDirectory) -> None:
+    """Write an error with its traceback into the run's logs."""
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
     with run.files.inner("logs", make=True) as logs:
         logs.write(f"failure-{now}.txt", clean(traceback.format_exc()))

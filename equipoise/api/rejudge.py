@@ -54,10 +54,10 @@ def rejudge(
     Args: split: "people": pairs that people voted on, so that `agreement` is with people;
     generation: None: all. Raises RunError without such matches, NoSignal where too few were judged.
     """
-    matches = _matches(run, split, generation)
-    judgements = _judge_again(run, judge, split, matches, monitor or Silent())
+    matches = matches_to_judge(run, split, generation)
+    judgements = judge_again(run, judge, split, matches, monitor or Silent())
     ids = [match.id for match in matches]
-    own_by_match = run.ledger.judgements_of(ids, _own_judge(run, judge, matches[0]))
+    own_by_match = run.ledger.judgements_of(ids, own_judge(run, judge, matches[0]))
     own = [own_by_match[name] for name in ids if name in own_by_match]
     utility = run.config.utility
     return Rejudgement(
@@ -65,14 +65,14 @@ def rejudge(
         judge=judge.name,
         matches=len(matches),
         beside=own[0].judge if own else None,
-        scores=_mean_scores(matches, judgements, utility),
-        scores_beside=_mean_scores(matches, own, utility),
+        scores=mean_scores(matches, judgements, utility),
+        scores_beside=mean_scores(matches, own, utility),
         agreement=agreement_between(own, judgements, utility) if own else None,
         report=judge_report(matches, judgements, utility).get(judge.name),
     )
 
 
-def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Match]:
+def matches_to_judge(run: RunDirectory, split: str, generation: int | None) -> list[Match]:
     """Played matches, oldest generation first, or the pairs that people decided."""
     played = [
         match
@@ -87,9 +87,10 @@ def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Matc
     return sorted(played, key=lambda match: match.generation)
 
 
-def _judge_again(
+def judge_again(
     directory: RunDirectory, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
 ) -> list[Judgement]:
+    """Judge the matches by another judge, and record what it says."""
     prompts = prompts_of(directory, {match.prompt for match in matches})
     judgements: list[Judgement] = []
     with OpenRun(directory, monitor) as run:
@@ -101,7 +102,7 @@ def _judge_again(
     return judgements
 
 
-def _own_judge(run: RunDirectory, other: Judge, match: Match) -> str:
+def own_judge(run: RunDirectory, other: Judge, match: Match) -> str:
     """The name of the run's judge: the first that judged this match and is not the other."""
     names = run.ledger.rows("SELECT DISTINCT judge FROM judgements ORDER BY rowid")
     for (name,) in names:
@@ -110,9 +111,10 @@ def _own_judge(run: RunDirectory, other: Judge, match: Match) -> str:
     return run.config.judge.name
 
 
-def _mean_scores(
+def mean_scores(
     matches: Sequence[Match], judgements: Sequence[Judgement], utility: str
 ) -> dict[str, float]:
+    """Player -> the mean of its scores."""
     seats = {match.id: match.seats for match in matches}
     scores: dict[str, list[float]] = defaultdict(list)
     for judgement in judgements:

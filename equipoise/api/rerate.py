@@ -54,20 +54,21 @@ def rerate(
     evaluation that keeps no held-out matches.
     """
     if rated_by == "votes" or (rated_by is None and judge == HUMAN):
-        return _by_votes(run, ratings, judge)
+        return rate_by_votes(run, ratings, judge)
     if rated_by is None:
         several = len(run.config.players) > 1
         rated_by = "matches" if several and run.ledger.stages("rate") else "league"
     if rated_by == "matches":
-        return _by_matches(run, ratings or run.config.training_ratings, judge)
+        return rate_by_matches(run, ratings or run.config.training_ratings, judge)
     if judge:
         raise ConfigError(
             "--judge: the league is rated by the judge that measured it; use --of matches"
         )
-    return _league(run, ratings or run.config.league_ratings)
+    return rated_league(run, ratings or run.config.league_ratings)
 
 
-def _by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Rerating:
+def rate_by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Rerating:
+    """Ratings from the single votes of judges."""
     if judge not in ("", HUMAN):
         raise ConfigError(f"--of votes: people voted, not '{judge}'")
     votes = people_votes(run, ratings)
@@ -82,8 +83,9 @@ def _by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Reratin
     return Rerating("votes", kind, (tuple(votes.ratings),), table, warning)
 
 
-def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
-    duels_by_generation = _duels(run, judge)
+def rate_by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
+    """Ratings from whole matches."""
+    duels_by_generation = recorded_duels(run, judge)
     names, rated = list(run.config.players), []
     for t in range(len(duels_by_generation)):
         seed = seeds.child(run.config.seed, "standing", t)
@@ -94,7 +96,7 @@ def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
     return Rerating("matches", ratings.kind, tuple(rated), table, _cycles(table))
 
 
-def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
+def recorded_duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     """Generation by generation, the meetings of two different players in training."""
     teachers = {each.name: each for each in map(run.config.judge_of, run.config.learning)}
     name = judge or next(iter(teachers), run.config.measuring_judge.name)
@@ -126,7 +128,7 @@ def _cycles(table: PayoffTable) -> str:
     return cyclic_warning(cyclic_triples(table.payoff_NN))
 
 
-def _league(run: RunDirectory, ratings: Ratings) -> Rerating:
+def rated_league(run: RunDirectory, ratings: Ratings) -> Rerating:
     """The ratings of every generation of every player by held-out pay-offs."""
     evaluation = run.config.evaluate
     measured = run.ledger.stages("measure")

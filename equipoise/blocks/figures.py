@@ -43,7 +43,7 @@ def names_axis(names: Sequence[str], **more: Any) -> dict[str, Any]:
     }
 
 
-def _downwards(names: Sequence[str], **more: Any) -> dict[str, Any]:
+def downwards(names: Sequence[str], **more: Any) -> dict[str, Any]:
     """A vertical axis of names, the first on top."""
     return names_axis(names, range=[len(names) - 0.5, -0.5], **more)
 
@@ -64,7 +64,7 @@ def bin_series(
     return np.add.reduceat(x, starts) / count, np.add.reduceat(y, starts) / count, size
 
 
-def _boundaries(
+def boundary_marks(
     at_G: Sequence[float], length: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Dotted lines where a generation's training began, and its number where there is room."""
@@ -109,7 +109,7 @@ def series_figure(series: Series) -> Figure:
         np.asarray(series.x, float)[finite], np.asarray(series.y, float)[finite]
     )
     marked = series.boundaries if len(series.boundaries) <= MOST_TICKS else ()
-    lines, words = _boundaries(marked, float(np.ptp(x)) if len(x) else 0.0)
+    lines, words = boundary_marks(marked, float(np.ptp(x)) if len(x) else 0.0)
     trace = {
         "x": x.tolist(),
         "y": y.tolist(),
@@ -181,7 +181,7 @@ def heat_map(
     }
     layout = {
         "xaxis": names_axis(columns, side="top", showgrid=False, title={"text": label(titles[1])}),
-        "yaxis": _downwards(rows, showgrid=False, title={"text": label(titles[0])}),
+        "yaxis": downwards(rows, showgrid=False, title={"text": label(titles[0])}),
     }
     table = Table(
         ("", *columns), tuple((name, *row) for name, row in zip(rows, written, strict=True))
@@ -213,7 +213,7 @@ def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Fi
             "range": [0, 1.14],
             "tickvals": [0, 0.25, 0.5, 0.75, 1],
         },
-        "yaxis": _downwards(names, showgrid=False),
+        "yaxis": downwards(names, showgrid=False),
         "showlegend": False,
         "bargap": 0.35,
     }
@@ -268,7 +268,7 @@ def dots(
             "title": {"text": label(unit)},
             **({"zeroline": True, "rangemode": "tozero"} if zero else {}),
         },
-        "yaxis": _downwards(names),
+        "yaxis": downwards(names),
         "showlegend": False,
     }
     table = Table(
@@ -289,7 +289,7 @@ _LINE = 15  # pixels that one label needs
 _FAR = 36  # pixels that a label may lie above or below its line's end
 
 
-def _runs(curve: Curve) -> list[list[int]]:
+def finite_runs(curve: Curve) -> list[list[int]]:
     """Indices in stretches without a gap in mean or interval."""
     runs: list[list[int]] = [[]]
     for i, values in enumerate(zip(curve.mean, curve.low, curve.high, strict=True)):
@@ -300,7 +300,7 @@ def _runs(curve: Curve) -> list[list[int]]:
     return [run for run in runs if run]
 
 
-def _band(
+def interval_band(
     curve: Curve, run: list[int], colour: str = "blue", depth: float = 0.16, **more: Any
 ) -> dict[str, Any]:
     """The interval over one stretch: a closed area, or a bar over a single point."""
@@ -334,7 +334,7 @@ def _band(
     }
 
 
-def _point_texts(curve: Curve, i: int) -> tuple[str, str]:
+def point_texts(curve: Curve, i: int) -> tuple[str, str]:
     """Mean and interval of the curve's i-th point, to read."""
     unit = "%" if curve.unit == "%" else ""
     mean = number(curve.mean[i], unit)
@@ -345,7 +345,7 @@ def _point_texts(curve: Curve, i: int) -> tuple[str, str]:
 
 def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
     """A measure over generations with its interval as a band."""
-    points = [_point_texts(curve, i) for i in range(len(curve.x))]
+    points = [point_texts(curve, i) for i in range(len(curve.x))]
     unit = "" if curve.unit == "%" else label(curve.unit)
     hover = [
         f"{x_title} {x:g}<br><b>{mean}</b> {unit}<br>{interval}"
@@ -373,7 +373,7 @@ def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
         (x_title, "value" if curve.unit in ("", "%") else f"value, {curve.unit}", "95 % interval"),
         rows,
     )
-    bands = [_band(curve, run) for run in _runs(curve)] if curve.low else []
+    bands = [interval_band(curve, run) for run in finite_runs(curve)] if curve.low else []
     return Figure(curve.name, [*bands, line], layout, note=curve.note, table=table)
 
 
@@ -389,12 +389,13 @@ def lines_figure(
         colour, group = COLOURS[i % len(COLOURS)], {"legendgroup": str(i)}
         if curve.low and few:
             traces += [
-                _band(curve, run, colour, 0.1, showlegend=False, **group) for run in _runs(curve)
+                interval_band(curve, run, colour, 0.1, showlegend=False, **group)
+                for run in finite_runs(curve)
             ]
         dash = DASHES[i // len(COLOURS) % len(DASHES)]
-        traces.append({**_trace(curve, x_title, colour, dash), **group})
+        traces.append({**line_trace(curve, x_title, colour, dash), **group})
     x = sorted({at for curve in curves for at in curve.x})
-    ends = _ends(curves)
+    ends = end_labels(curves)
     span = x[-1] - x[0] if x else 0
     room = 14 + 7 * max((len(end["text"]) for end in ends), default=0)
     layout = {
@@ -416,7 +417,7 @@ def lines_figure(
         if few or not any(curve.low for curve in curves)
         else "intervals are in the table and on hover"
     )
-    by_x = [{at: _point_text(curve, j) for j, at in enumerate(curve.x)} for curve in curves]
+    by_x = [{at: point_text(curve, j) for j, at in enumerate(curve.x)} for curve in curves]
     rows = tuple((f"{at:g}", *(cells.get(at, "–") for cells in by_x)) for at in x)
     table = Table((x_title, *(curve.name for curve in curves)), rows)
     notes = "; ".join(text for text in (note, bands) if text)
@@ -437,7 +438,7 @@ def scatter_figure(
             "hoverinfo": "text",
             "hovertext": [
                 f"<b>{label(cloud.name)}</b><br>{label(x_title)} {number(x, unit)}<br>"
-                f"{label(y_title)} {_point_text(cloud, j)}"
+                f"{label(y_title)} {point_text(cloud, j)}"
                 for j, x in enumerate(cloud.x)
             ],
         }
@@ -453,7 +454,7 @@ def scatter_figure(
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
     }
     rows = tuple(
-        (cloud.name, number(x, unit), _point_text(cloud, j))
+        (cloud.name, number(x, unit), point_text(cloud, j))
         for cloud in clouds
         for j, x in enumerate(cloud.x)
     )
@@ -470,7 +471,7 @@ def group_figure(group: Curves) -> Figure:
     return curve_figure(replace(curve, name=title, note=group.note))
 
 
-def _trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]:
+def line_trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]:
     """One curve of several, as plotly's data."""
     return {
         "x": list(curve.x),
@@ -479,7 +480,7 @@ def _trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]
         "mode": "lines+markers" if len(curve.x) <= MOST_TICKS else "lines",
         "connectgaps": False,
         "hovertext": [
-            f"<b>{label(curve.name)}</b><br>{x_title} {x:g}<br>{_point_text(curve, i)}"
+            f"<b>{label(curve.name)}</b><br>{x_title} {x:g}<br>{point_text(curve, i)}"
             for i, x in enumerate(curve.x)
         ],
         "hoverinfo": "text",
@@ -488,13 +489,13 @@ def _trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]
     }
 
 
-def _point_text(curve: Curve, i: int) -> str:
+def point_text(curve: Curve, i: int) -> str:
     """Mean and interval of the curve's i-th point in one cell."""
-    mean, between = _point_texts(curve, i)
+    mean, between = point_texts(curve, i)
     return mean if between == "–" else f"{mean} ({between})"
 
 
-def _ends(curves: Sequence[Curve]) -> list[dict[str, Any]]:
+def end_labels(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """The curves' names beside their last points, moved apart where they would overlap; none if
     there is no room.
     """

@@ -24,7 +24,7 @@ from equipoise.errors import clean
 _HERE = Path(__file__).parent
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def content_policy(scripts: Sequence[str]) -> str:
     """The content security policy that lets exactly these scripts run and nothing be fetched."""
     return (
         f"default-src 'none'; script-src {_sources(scripts)}; style-src 'unsafe-inline'; "
@@ -86,7 +86,7 @@ def render(page: Page) -> str:
             sections=shown,
             left_out=[section for section in page.sections if not section.blocks],
             figures=[{"data": figure.data, "layout": figure.layout} for figure in figures],
-            policy=_policy([plotly_js, page_js]),
+            policy=content_policy([plotly_js, page_js]),
             css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
             plotly_js=Markup(plotly_js),
             page_js=Markup(page_js),

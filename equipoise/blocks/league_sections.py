@@ -112,10 +112,10 @@ def equilibrium_section(
     """
     blocks: list[Tiles | Figure] = []
     if finite_or_none(cycle_share) is not None:
-        blocks.append(_cycle_tiles(cycle_share, cyclic_triples))
+        blocks.append(cycle_tiles(cycle_share, cyclic_triples))
     blocks += [group_figure(group) for group in curves if group.curves]
     if mixture:
-        blocks.append(_mixture(mixture))
+        blocks.append(mixture_bars(mixture))
     if not blocks:
         return Section("equilibrium", "Equilibrium", reason="no pay-off table to solve")
     lead = (
@@ -125,7 +125,8 @@ def equilibrium_section(
     return Section("equilibrium", "Equilibrium", tuple(blocks), lead)
 
 
-def _cycle_tiles(cycle_share: float | None, cyclic_triples: float | None) -> Tiles:
+def cycle_tiles(cycle_share: float | None, cyclic_triples: float | None) -> Tiles:
+    """Tiles on how far the league's pay-offs go round in circles."""
     tiles = [
         Tile(
             "cycle share",
@@ -139,7 +140,8 @@ def _cycle_tiles(cycle_share: float | None, cyclic_triples: float | None) -> Til
     return Tiles(tuple(tiles))
 
 
-def _mixture(mixture: Mapping[str, float]) -> Figure:
+def mixture_bars(mixture: Mapping[str, float]) -> Figure:
+    """Bars of the equilibrium's weights."""
     note = (
         "the weights at which no member of the population does better against the "
         "mixture than the mixture itself"

@@ -58,7 +58,7 @@ def best_responses_section(responses: Sequence[Mapping[str, Any]]) -> Section:
         "tokens",
         "its run",
     )
-    table = Table(columns, tuple(map(_row, responses)), prose=True)
+    table = Table(columns, tuple(map(response_row, responses)), prose=True)
     lead = (
         "Exploitability by training: a fresh player learned against a frozen one, for "
         "what it gets alone. It is a lower bound on what can beat it, for this budget "
@@ -67,7 +67,8 @@ def best_responses_section(responses: Sequence[Mapping[str, Any]]) -> Section:
     return Section("best_responses", "What can still beat it", (table,), lead)
 
 
-def _row(facts: Mapping[str, Any]) -> tuple[str, ...]:
+def response_row(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """An exploiter's row."""
     league, budget = facts["league"], facts["budget"]
     by = f" ({league['by']})" if league["by"] else ""
     unit = f" {facts['unit']}" if facts["unit"] else ""

@@ -67,7 +67,9 @@ def configuration_section(yaml: str) -> Section:
 
 def card_row(card: MatchCard) -> dict[str, Any]:
     """The match as the page's browser reads it."""
-    messages = [{"role": clean(message.role), **_clip(message.content)} for message in card.prompt]
+    messages = [
+        {"role": clean(message.role), **clipped(message.content)} for message in card.prompt
+    ]
     return {
         "id": clean(card.id),
         "generation": card.generation,
@@ -83,29 +85,29 @@ def _answer(answer: CardAnswer) -> dict[str, Any]:
         "player": clean(answer.player),
         "score": finite_or_none(answer.score),
         "note": clean(answer.note),
-        **_content(answer),
+        **text_or_parts(answer),
     }
     if answer.thoughts:
-        row["thoughts"] = _clip(answer.thoughts)
+        row["thoughts"] = clipped(answer.thoughts)
     return row
 
 
-def _content(answer: CardAnswer) -> dict[str, Any]:
+def text_or_parts(answer: CardAnswer) -> dict[str, Any]:
     """The answer's text, or its parts in place of it."""
     if not answer.parts:
-        return _clip(answer.text)
+        return clipped(answer.text)
     parts = [
         {
             "name": clean(part.name),
             "rows": [[clean(cell) for cell in line] for line in part.rows],
-            **_clip(part.text),
+            **clipped(part.text),
         }
         for part in answer.parts
     ]
     return {"text": "", "more": 0, "parts": parts}
 
 
-def _clip(text: str) -> dict[str, Any]:
+def clipped(text: str) -> dict[str, Any]:
     """The text for the page, and how many characters of it stay in the ledger only."""
     return {"text": clean(text[:LONGEST]), "more": max(len(text) - LONGEST, 0)}
 
@@ -203,15 +205,16 @@ def cost_section(
         )
     tables = []
     if accounts:
-        tables.append(_accounts(accounts))
+        tables.append(accounts_table(accounts))
     if spent:
-        tables.append(_tokens(spent))
+        tables.append(tokens_table(spent))
     if durations:
-        tables.append(_durations(durations))
+        tables.append(durations_table(durations))
     return Section("cost", "Cost", tuple(tables), _lead(bool(accounts), sample))
 
 
-def _durations(durations: Sequence[Duration]) -> Table:
+def durations_table(durations: Sequence[Duration]) -> Table:
+    """Seconds and share of each stage."""
     whole = sum(each.seconds for each in durations if not each.inside)
     rows = [
         (
@@ -225,7 +228,8 @@ def _durations(durations: Sequence[Duration]) -> Table:
     return Table(("stage", "seconds", "share"), tuple(rows), "Time")
 
 
-def _accounts(accounts: Sequence[Account]) -> Table:
+def accounts_table(accounts: Sequence[Account]) -> Table:
+    """Calls, tokens and money of each endpoint."""
     totals = Account("all", sum((account.spent for account in accounts), Spending()))
     listed = [*accounts, totals] if len(accounts) > 1 else accounts
     width = 6 if totals.spent.unanswered else 3
@@ -234,7 +238,8 @@ def _accounts(accounts: Sequence[Account]) -> Table:
     return Table(("account", *columns[:width]), rows, "Endpoints")
 
 
-def _tokens(spent: Sequence[Tokens]) -> Table:
+def tokens_table(spent: Sequence[Tokens]) -> Table:
+    """Tokens of each player and judge."""
     columns = ("player or judge", "answers", "tokens generated", "tokens read", "tokens in judging")
     rows = tuple(
         (

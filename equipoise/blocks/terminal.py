@@ -181,7 +181,7 @@ class Display:
         self._over.set()
         try:
             with self._lock:
-                self._end(last=True, stopped=kind is not None)
+                self.end_stage(last=True, stopped=kind is not None)
         finally:
             if self._bar is not None:
                 self._bar.stop()
@@ -193,7 +193,7 @@ class Display:
         `total`: how much there is to do; None: not known.
         """
         with self._lock:
-            self._end()
+            self.end_stage()
             self._name, self._total, self._generation = name, total, generation
             self._count, self._part, self._fresh = 0, 0.0, {}
             self._since = self._spoken = self._clock()
@@ -234,7 +234,7 @@ class Display:
                 parts += [f"({speed}, about {duration(left)} left)" if left else f"({speed})"]
             line = Text.assemble((self._title(), "bold"), "  ", " ".join(parts))
             if self._fresh:
-                line.append("   ").append_text(self._numbers_text(dict(self._fresh)))
+                line.append("   ").append_text(self.numbers_text(dict(self._fresh)))
             self._print(line)
 
     def numbers(self, **named: Value) -> None:
@@ -242,7 +242,7 @@ class Display:
         self._numbers |= named
         self._fresh |= named
         if self._bar is not None:
-            self._bar.numbers_line = self._numbers_text(self._numbers)
+            self._bar.numbers_line = self.numbers_text(self._numbers)
 
     def note(self, text: str) -> None:
         """A line that stays, such as a warning."""
@@ -253,14 +253,15 @@ class Display:
         where = "" if self._generation is None else f"generation {self._generation}{of}  "
         return where + _words(self._name)
 
-    def _numbers_text(self, numbers: dict[str, Value]) -> Text:
+    def numbers_text(self, numbers: dict[str, Value]) -> Text:
+        """A learner's newest numbers."""
         parts = [
             Text.assemble((f"{_words(name)} ", "dim"), value_text(name, value))
             for name, value in numbers.items()
         ]
         return Text("   ").join(parts)
 
-    def _end(self, last: bool = False, stopped: bool = False) -> None:
+    def end_stage(self, last: bool = False, stopped: bool = False) -> None:
         """The line of the stage that is over; its name is empty from then on."""
         if not self._name:
             return
@@ -275,7 +276,7 @@ class Display:
             line.append(f"{done} in {duration(seconds)}" if done else duration(seconds))
             line.append(f" ({speed})" if speed else "", "dim")
         if self._fresh:
-            line.append("   ").append_text(self._numbers_text(self._fresh))
+            line.append("   ").append_text(self.numbers_text(self._fresh))
         self._name = ""
         if self._bar is not None:
             for task in self._bar.task_ids:

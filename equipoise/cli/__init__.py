@@ -108,7 +108,7 @@ class VerbGroup(TyperGroup):
         for name, game in self.games.items():
             if args[0] in game.paths:
                 ctx.fail(f"No such command '{args[0]}'. Did you mean '{name} {args[0]}'?")
-        meant = "" if args[0] in self.commands else _verb_called(args[0])
+        meant = "" if args[0] in self.commands else verb_in(args[0])
         if meant:
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
         name, command, rest = super().resolve_command(ctx, args)
@@ -128,11 +128,11 @@ class VerbGroup(TyperGroup):
             error.message = error.message.removeprefix("Value error, ")  # pydantic's
             raise
         except USAGE_ERROR as error:
-            _explain(error, sys.argv[1:])
+            explain_error(error, sys.argv[1:])
             raise
 
 
-def _verb_called(name: str) -> str:
+def verb_in(name: str) -> str:
     """What to write for a name that is no verb; "" where nothing is known."""
     if name.endswith((".yaml", ".yml")) or name in recipe_descriptions():
         return f"run {name}"
@@ -143,7 +143,7 @@ def _verb_called(name: str) -> str:
     return verb_called(name)
 
 
-def _explain(error: Any, given: list[str]) -> None:
+def explain_error(error: Any, given: list[str]) -> None:
     """Add to a fault of a command line what to write for a setting that was given otherwise."""
     if error.ctx is None or all(option.name != "set" for option in error.ctx.command.params):
         return
@@ -181,7 +181,8 @@ def app() -> typer.Typer:
     return command
 
 
-def _print_version(wanted: bool) -> None:
+def print_version(wanted: bool) -> None:
+    """Print the version, and end."""
     if wanted:
         say(f"equipoise {__version__}")
         raise typer.Exit
@@ -191,7 +192,7 @@ def equipoise(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="print the version and exit"
+            "--version", callback=print_version, is_eager=True, help="print the version and exit"
         ),
     ] = False,
 ) -> None:
@@ -204,7 +205,7 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ignore_known_warnings()
     no_foreign_bars()
-    sys.excepthook = _show_traceback
+    sys.excepthook = show_traceback
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # of bytes in another encoding
     try:
@@ -212,7 +213,7 @@ def main() -> None:
     except EquipoiseError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
-        extra = _extra_with(error.name)
+        extra = extra_with(error.name)
         if extra is None:
             raise
         _fail(
@@ -235,7 +236,7 @@ def main() -> None:
             EquipoiseError.exit_code,
         )
     except OSError as error:
-        place = shorten(str(error.filename or _unnamed_place(error)))
+        place = shorten(str(error.filename or unnamed_place(error)))
         if error.errno in DISK_FULL:
             _fail(f"{place}: cannot write ({error.strerror}); free some space", DiskFull.exit_code)
         if error.errno in DENIED and error.filename:
@@ -254,21 +255,23 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
 
 
-def _unnamed_place(error: OSError) -> str:
+def unnamed_place(error: OSError) -> str:
     """The place of a failed write whose error names none."""
     functions = {frame.name for frame in extract_tb(error.__traceback__)}
     prints = {"echo", "_write_buffer", "print", "flush"}  # of typer, click and rich
     return "standard output" if functions & prints else "a file"
 
 
-def _extra_with(package: str | None) -> str | None:
+def extra_with(package: str | None) -> str | None:
+    """The extra of this package that brings a module, "" for none."""
     for extra, packages in EXTRAS.items():
         if package in packages:
             return extra
     return None
 
 
-def _show_traceback(kind: type[BaseException], error: BaseException, _: Any) -> None:
+def show_traceback(kind: type[BaseException], error: BaseException, _: Any) -> None:
+    """Tell whether tracebacks are wanted."""
     say("".join(format_exception(error)).rstrip(), err=True)
 
 

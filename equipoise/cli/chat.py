@@ -126,7 +126,7 @@ class Terminal:
             elif line == "/help":
                 self.note(HELP)
             elif line.startswith("/"):
-                self.fail(_unknown_command(line))
+                self.fail(unknown_command(line))
             elif line:
                 self.answer(line)
 
@@ -185,13 +185,14 @@ class Terminal:
         """Print a part of the thoughts in grey; beside the output, where that is piped."""
         if not self._json:
             self._thinking = True
-            self._print_dimmed(text, "")
+            self.print_dimmed(text, "")
 
     def note(self, text: str) -> None:
         """Print a remark, dimmed."""
-        self._print_dimmed(text, "\n")
+        self.print_dimmed(text, "\n")
 
-    def _print_dimmed(self, text: str, end: str) -> None:
+    def print_dimmed(self, text: str, end: str) -> None:
+        """Print a text in grey."""
         from rich.text import Text
 
         from equipoise.blocks.terminal import terminal
@@ -204,7 +205,8 @@ class Terminal:
         say(f"error: {text}", err=True)
 
 
-def _unknown_command(line: str) -> str:
+def unknown_command(line: str) -> str:
+    """The message for a command that is none."""
     name = line.partition(" ")[0]
     if name in ("/steer", "/blocks"):
         return (
@@ -242,7 +244,7 @@ def chat(
         say(f"note: {note}", err=True)
     with asyncio.Runner() as runner:
         try:
-            served = runner.run(_find_model(catalogue, player or catalogue.default, settings.seed))
+            served = runner.run(find_model(catalogue, player or catalogue.default, settings.seed))
             defaults = _defaults(served.defaults, system, settings)
             terminal = Terminal(ChatSession(served.engine, defaults), runner, json=json)
             terminal.talk()
@@ -252,7 +254,8 @@ def chat(
         raise typer.Exit(1)
 
 
-async def _find_model(catalogue: Catalogue, player: str, seed: int) -> ServedModel:
+async def find_model(catalogue: Catalogue, player: str, seed: int) -> ServedModel:
+    """The served model of that name. Raises ConfigError."""
     from equipoise.serve.protocol import Problem
 
     try:

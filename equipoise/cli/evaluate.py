@@ -145,10 +145,10 @@ def evaluate(
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
-    by = _harness_settings(harness, tasks, limit, harness_python, include_path)
-    _check_one_way(by, on, [judge, as_trained, *of_sets, *sweep])
+    by = harness_settings(harness, tasks, limit, harness_python, include_path)
+    check_one_way(by, on, [judge, as_trained, *of_sets, *sweep])
     rows: list[tuple[Path, AgainstStart]] = []
-    for target, players in _by_run(targets).items():
+    for target, players in players_by_run(targets).items():
         trusted = ask_for_trust(target, trust)
         shown, wanted = not json, judge or None
         with api.run_to_measure(target, out, of_player, trust=trusted) as run:
@@ -162,10 +162,10 @@ def evaluate(
     if json:
         show([{"run": str(path), **_plain(row)} for path, row in rows])
     else:
-        _print(rows)
+        print_results(rows)
 
 
-def _harness_settings(
+def harness_settings(
     kind: str, tasks: str, limit: float | None, python: str, include: Path | None
 ) -> dict[str, Any]:
     """The named harness's settings, or empty. ConfigError for options without harness or tasks."""
@@ -188,7 +188,7 @@ def _harness_settings(
     return {"kind": kind, **settings}
 
 
-def _check_one_way(
+def check_one_way(
     harness: Mapping[str, Any], on: Sequence[str], of_sets: Sequence[str | bool]
 ) -> None:
     """Raises ConfigError unless either sets are named or a harness is, with its options."""
@@ -201,7 +201,8 @@ def _check_one_way(
         raise ConfigError("name what to measure on: --on SET, or --harness and --tasks")
 
 
-def _by_run(targets: list[str]) -> dict[str, list[str]]:
+def players_by_run(targets: list[str]) -> dict[str, list[str]]:
+    """The players that are named, by the run or model that they are of."""
     from equipoise.runs.directory import is_run, named_run
 
     runs: dict[str, list[str]] = {}
@@ -227,22 +228,24 @@ def _title(result: BenchmarkResult, judged: bool) -> str:
     return f"{result.name} ({result.judge})" if judged else result.name
 
 
-def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
+def print_results(rows: list[tuple[Path, AgainstStart]]) -> None:
+    """Print the results as tables, one a sweep."""
     from equipoise.blocks.terminal import terminal
     from equipoise.evaluation.sets.results_section import sweep_settings, sweeps
 
     console = terminal()
     single = [(path, row) for path, row in rows if not sweep_settings(row.result)]
     if single:
-        console.print(_table(single))
+        console.print(results_table(single))
     for path in _paths(rows):
         for sweep in sweeps([row for home, row in rows if home == path]):
-            console.print(_grid(sweep.table(), path if len(_paths(rows)) > 1 else None))
+            console.print(sweep_table(sweep.table(), path if len(_paths(rows)) > 1 else None))
     for path in _paths(rows):
         console.print(f"go deeper: equipoise report {path}", style="dim", soft_wrap=True)
 
 
-def _table(rows: list[tuple[Path, AgainstStart]]) -> Any:
+def results_table(rows: list[tuple[Path, AgainstStart]]) -> Any:
+    """A row for each player and set."""
     from rich.table import Table
     from rich.text import Text
 
@@ -268,7 +271,8 @@ def _table(rows: list[tuple[Path, AgainstStart]]) -> Any:
     return table
 
 
-def _grid(grid: SweepTable, run: Path | None) -> Any:
+def sweep_table(grid: SweepTable, run: Path | None) -> Any:
+    """A sweep's values as a table."""
     from rich.table import Table
     from rich.text import Text
 

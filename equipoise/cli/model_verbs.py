@@ -69,17 +69,17 @@ def sft(
             seed=seed,
             max_length=max_length,
             dtype=checked_dtype(dtype),
-            too_long=_checked_rule(too_long),
+            too_long=checked_rule(too_long),
             overwrite=overwrite,
             monitor=display,
         )
     for note in first_row_notes(Files.model_validate({"path": data}), "sft"):
         say(f"note: learned as {note}", err=True)
     show_notes(tuned.notes())
-    _print_tuned(tuned, json)
+    print_tuned(tuned, json)
 
 
-def _print_tuned(tuned: FineTuned, json: bool) -> None:
+def print_tuned(tuned: FineTuned, json: bool) -> None:
     """Print the rows that were left out, and the model's folder or what was measured."""
     for reason, places in tuned.left_out.items():
         say(f"left out: {len(places):,} rows: {reason} (the first: {places[0]})", err=True)
@@ -91,7 +91,7 @@ def _print_tuned(tuned: FineTuned, json: bool) -> None:
         say(tuned.model)
 
 
-def _checked_rule(name: str) -> TooLong:
+def checked_rule(name: str) -> TooLong:
     """The rule for rows that do not fit, by its name. Raises ConfigError for another text."""
     from equipoise.data.truncation import TooLong
 

@@ -53,20 +53,20 @@ def plan(
     planned = api.plan(recipe, set, on)
     effects = effects_of(planned.config, Path.cwd())
     if not json:
-        _print_table("the answer, by estimates", _answer(planned))
+        print_table("the answer, by estimates", answer_facts(planned))
         if planned.hardware is not None:
-            _print_phases(planned.phases)
+            print_phases(planned.phases)
     for note in planned.notes:
         say(f"note: {note}", err=True)
     if json:
         show(_facts(planned, effects))
         return
-    _print(planned, effects)
+    print_plan(planned, effects)
     if full:
-        _print_configuration(planned)
+        print_configuration(planned)
 
 
-def _answer(planned: RunPlan) -> dict[str, str]:
+def answer_facts(planned: RunPlan) -> dict[str, str]:
     """The rows that a reader came for."""
     obstacles = planned.obstacles
     runs = f"no, not on {planned.place}: {'; '.join(obstacles)}"
@@ -90,7 +90,7 @@ def _answer(planned: RunPlan) -> dict[str, str]:
         )
     return {
         "can it run": runs if obstacles else f"yes, on {planned.place}",
-        "how long": _at_most(seconds),
+        "how long": at_most(seconds),
         "memory": memory,
         "cost": "; ".join(costs) or "no endpoint is asked",
     }
@@ -99,7 +99,8 @@ def _answer(planned: RunPlan) -> dict[str, str]:
 def _facts(planned: RunPlan, effects: Effects) -> dict[str, object]:
     hardware = planned.hardware
     return {
-        "answer": _answer(planned) | {"obstacles": planned.obstacles, "seconds": planned.seconds},
+        "answer": answer_facts(planned)
+        | {"obstacles": planned.obstacles, "seconds": planned.seconds},
         "hardware": None if hardware is None else asdict(hardware),
         "notes": planned.notes,
         "touches": effects.notes(),
@@ -112,7 +113,8 @@ def _facts(planned: RunPlan, effects: Effects) -> dict[str, object]:
     }
 
 
-def _print_configuration(planned: RunPlan) -> None:
+def print_configuration(planned: RunPlan) -> None:
+    """Print the resolved configuration."""
     from rich.syntax import Syntax
 
     from equipoise.blocks.terminal import terminal
@@ -120,7 +122,8 @@ def _print_configuration(planned: RunPlan) -> None:
     terminal().print(Syntax(planned.config.yaml(), "yaml", background_color="default"))
 
 
-def _print_phases(phases: Sequence[PhaseMemory]) -> None:
+def print_phases(phases: Sequence[PhaseMemory]) -> None:
+    """Print the time and the memory of each phase."""
     from rich.table import Table
 
     from equipoise.blocks.terminal import terminal
@@ -130,36 +133,38 @@ def _print_phases(phases: Sequence[PhaseMemory]) -> None:
         table.add_column(column)
     for phase in phases:
         name = " ".join(filter(None, (phase.phase, phase.learner)))
-        time = "" if phase.seconds is None else _at_most(phase.seconds)
+        time = "" if phase.seconds is None else at_most(phase.seconds)
         table.add_row(name, str(phase.processes), _bytes(phase.bytes), time)
     terminal().print(table)
 
 
-def _print(planned: RunPlan, effects: Effects) -> None:
+def print_plan(planned: RunPlan, effects: Effects) -> None:
+    """Print counts, costs, memory and time."""
     counts = {name: f"{number:,}" for name, number in asdict(planned.counts).items()}
-    _print_table("what the run does", counts)
+    print_table("what the run does", counts)
     if planned.sets:
-        _print_table(
+        print_table(
             "what the named sets take, beside that",
             {planned_set.name: planned_set.text() for planned_set in planned.sets},
         )
     if planned.endpoints:
-        _print_table(
+        print_table(
             "what endpoints are asked", {each.place: each.text() for each in planned.endpoints}
         )
-    _print_lines("what this run touches", effects.notes() or ("nothing beyond its own folder",))
+    print_lines("what this run touches", effects.notes() or ("nothing beyond its own folder",))
     if planned.schedules:
-        _print_table("settings by generation", planned.schedules)
+        print_table("settings by generation", planned.schedules)
     if planned.phases and planned.hardware is None:
-        _print_table(
+        print_table(
             "most memory, phase by phase",
             {phase.name: _bytes(phase.bytes) for phase in planned.phases},
         )
     for cost in planned.costs:
-        _print_table("estimate, as if every player were like these", _estimate(cost))
+        print_table("estimate, as if every player were like these", _estimate(cost))
 
 
-def _print_lines(title: str, lines: Sequence[str]) -> None:
+def print_lines(title: str, lines: Sequence[str]) -> None:
+    """Print lines below a title."""
     from equipoise.blocks.terminal import terminal
 
     console = terminal(highlight=False)
@@ -168,7 +173,8 @@ def _print_lines(title: str, lines: Sequence[str]) -> None:
         console.print(f" {line}", markup=False, soft_wrap=True)
 
 
-def _print_table(title: str, rows: Mapping[str, object]) -> None:
+def print_table(title: str, rows: Mapping[str, object]) -> None:
+    """Print rows in columns."""
     from rich.table import Table
 
     from equipoise.blocks.terminal import terminal
@@ -193,8 +199,8 @@ def _estimate(cost: CostEstimate) -> dict[str, object]:
         "memory_while_sampling": _bytes(cost.memory_while_sampling),
         "memory_while_training": _bytes(cost.memory_while_training) + each,
         "peak_memory": f"{_bytes(cost.peak_memory)}: {fits}",
-        **{f"{name}_time": _at_most(seconds) for name, seconds in parts.items()},
-        "time": f"{_at_most(cost.seconds)}, on {cost.device}",
+        **{f"{name}_time": at_most(seconds) for name, seconds in parts.items()},
+        "time": f"{at_most(cost.seconds)}, on {cost.device}",
     }
 
 
@@ -210,7 +216,8 @@ def _numbers(cost: CostEstimate) -> dict[str, object]:
     }
 
 
-def _at_most(seconds: float | None) -> str:
+def at_most(seconds: float | None) -> str:
+    """A bound in words."""
     return "not estimated" if seconds is None else f"about {_duration(seconds)} at most"
 
 

@@ -103,25 +103,26 @@ def play(
         )
         return
     with play_page.play_server(folder, **options) as play_server:
-        _play_at_terminal(play_server, name, json)
+        play_at_terminal(play_server, name, json)
 
 
-def _play_at_terminal(play_server: PlayServer, name: str, json: bool) -> None:
+def play_at_terminal(play_server: PlayServer, name: str, json: bool) -> None:
+    """Play one match, a move at a time."""
     sitting = play_server.open_match(name)
     warning = play_server.game.content_warning(sitting.plan.prompt)
     if warning:
         say(f"warning: {warning}", err=True)
     seen: tuple[Message, ...] = ()
     while (view := sitting.view) is not None:
-        _print(_unseen(seen, view.messages), json)
+        _print(unseen_messages(seen, view.messages), json)
         seen = view.messages
-        if not _take_move(sitting, view.actions):
+        if not take_move(sitting, view.actions):
             say("left; the match is not recorded", err=True)
             return
-    _print_result(play_server.record(sitting), json)
+    print_result(play_server.record(sitting), json)
 
 
-def _unseen(seen: tuple[Message, ...], messages: tuple[Message, ...]) -> Sequence[Message]:
+def unseen_messages(seen: tuple[Message, ...], messages: tuple[Message, ...]) -> Sequence[Message]:
     """The others' messages since the chat was shown; all of them where it is another chat."""
     if not seen or messages[: len(seen)] != seen:
         return messages
@@ -135,7 +136,8 @@ def _print(messages: Sequence[Message], json: bool) -> None:
         say(f"[{message.role}] {clean(message.content)}", err=json)
 
 
-def _take_move(sitting: HumanMatch, actions: Sequence[str]) -> bool:
+def take_move(sitting: HumanMatch, actions: Sequence[str]) -> bool:
+    """Ask for a move until one is possible, and make it."""
     from equipoise.errors import DataError
 
     hint = f"your move ({', '.join(actions)})" if actions else "your move"
@@ -152,7 +154,8 @@ def _take_move(sitting: HumanMatch, actions: Sequence[str]) -> bool:
         return True
 
 
-def _print_result(played: PlayedMatch, json: bool) -> None:
+def print_result(played: PlayedMatch, json: bool) -> None:
+    """Print how the match ended."""
     from equipoise.errors import clean
 
     match, judgement = played.match, played.judgement

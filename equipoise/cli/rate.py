@@ -64,22 +64,24 @@ def rate(
             }
         )
     else:
-        _print(rerating)
+        print_ratings(rerating)
 
 
-def _print(rerating: Rerating) -> None:
+def print_ratings(rerating: Rerating) -> None:
+    """Print the ratings."""
     for t, rated in enumerate(rerating.ratings):
         when = {
             "matches": f"after generation {t}",
             "league": "of the league",
             "votes": "by people's votes",
         }[rerating.rated_by]
-        _print_table(f"{rerating.kind} {when}", rated)
+        print_table(f"{rerating.kind} {when}", rated)
     if rerating.warning:
         say(f"warning: {rerating.warning}")
 
 
-def _print_table(title: str, ratings: Sequence[Rating]) -> None:
+def print_table(title: str, ratings: Sequence[Rating]) -> None:
+    """Print rows in columns."""
     from rich.table import Table
 
     from equipoise.blocks.terminal import terminal
@@ -123,10 +125,11 @@ def judge(
     if json:
         show({**asdict(rejudgement), **_plain(rejudgement)})
     else:
-        _print_judgement(rejudgement)
+        print_judgement(rejudgement)
 
 
-def _print_judgement(rejudgement: Rejudgement) -> None:
+def print_judgement(rejudgement: Rejudgement) -> None:
+    """Print what a judge said again, beside what was said."""
     from rich.table import Table
 
     from equipoise.blocks.terminal import status_table, terminal

@@ -62,9 +62,9 @@ def init(
     from equipoise.planning.first_recipe import Wishes, first_recipe
     from equipoise.system.folder import write_text
 
-    _check_new(file)
+    check_new(file)
     if not (model and data):
-        model, data, judge = _ask(model, data, judge, asks=sys.stdin.isatty() and not json)
+        model, data, judge = ask_for_parts(model, data, judge, asks=sys.stdin.isatty() and not json)
     wishes = Wishes(method, tuple(model), data, judge, hours, lora, on, tuple(set))
     made = first_recipe(wishes, file, call_judge=call_judge)
     write_text(file, made.text)
@@ -72,10 +72,10 @@ def init(
     if json:
         show({"recipe": str(file), **_facts_of_first(made)})
     else:
-        _print_first(made, file)
+        print_first(made, file)
 
 
-def _check_new(file: Path) -> None:
+def check_new(file: Path) -> None:
     """Raises ConfigError where the recipe cannot be written to a file of this name."""
     from equipoise.errors import ConfigError
 
@@ -87,7 +87,9 @@ def _check_new(file: Path) -> None:
         raise ConfigError(f"{file}: there is no folder {file.parent}")
 
 
-def _ask(model: Sequence[str], data: str, judge: str, *, asks: bool) -> tuple[list[str], str, str]:
+def ask_for_parts(
+    model: Sequence[str], data: str, judge: str, *, asks: bool
+) -> tuple[list[str], str, str]:
     """(models, data, judge), asked for on a terminal. Raises ConfigError elsewhere."""
     from equipoise.errors import ConfigError
 
@@ -115,7 +117,8 @@ def _facts_of_first(made: FirstRecipe) -> dict[str, Any]:
     }
 
 
-def _print_first(made: FirstRecipe, file: Path) -> None:
+def print_first(made: FirstRecipe, file: Path) -> None:
+    """Print the rows, the trials and the recipe."""
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in made.dropped.items())
     say(f"rows: {made.row_count:,}, left out: {dropped or 'none'}")
     for number, row in enumerate(made.rows, 1):
@@ -125,7 +128,7 @@ def _print_first(made: FirstRecipe, file: Path) -> None:
         )
         say(f"  {number}. {_short(text, 70)}{more}  {_short(row['facts'] or '', 70)}")
     for trial in made.trials:
-        _print_trial(trial)
+        print_trial(trial)
     for endpoint in made.endpoints:
         say(endpoint)
     say(f"{made.trainable:,} of {made.parameters:,} parameters are trained\n")
@@ -133,7 +136,8 @@ def _print_first(made: FirstRecipe, file: Path) -> None:
     say(f"written to {file}; go on with: equipoise run {file}")
 
 
-def _print_trial(trial: JudgeTrial) -> None:
+def print_trial(trial: JudgeTrial) -> None:
+    """Print what a judge was asked, and what it said."""
     say(f"{trial.place}: asked once about {_short(trial.prompt, 60)}, {trial.seconds:.1f} s")
     for reply in trial.replies:
         say(f"  reply: {_short(reply, 200)}")
@@ -168,7 +172,7 @@ def recipes(
 
     descriptions, groups = recipe_descriptions(), variants()
     if recipe is None:
-        show(descriptions) if json else _print_list(descriptions, groups)
+        show(descriptions) if json else print_list(descriptions, groups)
         return
     from equipoise.planning.published import compare_with_published
 
@@ -179,10 +183,10 @@ def recipes(
         show({"name": recipe, "description": description, **_facts(compared), "variants": own})
         return
     say(f"{recipe}: {description}" if description else recipe)
-    _print_comparison(compared)
+    print_comparison(compared)
     if own:
         say("Its variants:")
-        _print_names(own)
+        print_names(own)
 
 
 def _facts(compared: PublishedComparison | None) -> dict[str, Any]:
@@ -196,13 +200,15 @@ def _facts(compared: PublishedComparison | None) -> dict[str, Any]:
     }
 
 
-def _print_list(descriptions: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> None:
-    _print_names({name: descriptions[name] for name in groups})
+def print_list(descriptions: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> None:
+    """Print the recipes, and how many variants each has."""
+    print_names({name: descriptions[name] for name in groups})
     counts = [f"{name} {len(names)}" for name, names in groups.items() if names]
     say(f"Variants, shown by `equipoise recipes NAME`: {', '.join(counts)}.")
 
 
-def _print_names(descriptions: Mapping[str, str]) -> None:
+def print_names(descriptions: Mapping[str, str]) -> None:
+    """Print names with their descriptions."""
     from rich.table import Table
     from rich.text import Text
 
@@ -214,7 +220,8 @@ def _print_names(descriptions: Mapping[str, str]) -> None:
     terminal().print(table)
 
 
-def _print_comparison(compared: PublishedComparison | None) -> None:
+def print_comparison(compared: PublishedComparison | None) -> None:
+    """Print where a recipe differs from its paper."""
     from rich.table import Table
     from rich.text import Text
 

@@ -42,7 +42,7 @@ def run(
     from equipoise.api import functions as api
 
     played = api.run(recipe, set, out, overwrite=overwrite, progress=not json)
-    _print(played, json)
+    print_run(played, json)
 
 
 def resume(
@@ -62,10 +62,11 @@ def resume(
     from equipoise.api.handle import Run, ask_for_trust
 
     run = Run(folder, trust=ask_for_trust(folder, trust, directory))
-    _print(run.resume(set, directory=directory, progress=not json), json)
+    print_run(run.resume(set, directory=directory, progress=not json), json)
 
 
-def _print(run: Run, json: bool) -> None:
+def print_run(run: Run, json: bool) -> None:
+    """Print what a run measured."""
     from equipoise.blocks.terminal import before_after, duration, headline, terminal
 
     played = run.played
@@ -155,10 +156,11 @@ def best_response(
     if json:
         show(facts)
     else:
-        _print_response(facts)
+        print_response(facts)
 
 
-def _print_response(facts: dict[str, Any]) -> None:
+def print_response(facts: dict[str, Any]) -> None:
+    """Print what an exploiter gets."""
     from equipoise.blocks.learning_sections import estimate_text
     from equipoise.blocks.terminal import status_table, terminal
 

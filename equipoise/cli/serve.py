@@ -49,11 +49,11 @@ def serve(
     catalogue.warm()
     for note in catalogue.notes:
         say(f"note: {note}", err=True)
-    _announce(catalogue, server.url(access.host, listening), token, access.token_env, json)
+    announce_addresses(catalogue, server.url(access.host, listening), token, access.token_env, json)
     server.serve(catalogue, settings, token, listening, settings.grace)
 
 
-def _announce(
+def announce_addresses(
     catalogue: Catalogue, url: str, token: str | None, token_env: str, json: bool
 ) -> None:
     """Print where the server is; a token from a variable is not printed."""

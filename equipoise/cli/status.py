@@ -20,10 +20,11 @@ def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
     if json:
         show(facts)
     else:
-        _print(facts)
+        print_status(facts)
 
 
-def _print(facts: dict[str, Any]) -> None:
+def print_status(facts: dict[str, Any]) -> None:
+    """Print a run's progress."""
     from equipoise.blocks.terminal import duration, status_table, terminal
     from equipoise.models.resources import Spending
 
@@ -41,7 +42,7 @@ def _print(facts: dict[str, Any]) -> None:
     seconds = facts["records"].pop("seconds")
     rows += [(name.replace("_", " "), n) for name, n in facts["records"].items()]
     for judge in facts["judges"]:
-        rows += _without_score(**judge)
+        rows += unscored_lines(**judge)
     rows.append(("time", duration(seconds)))
     for stage, time in facts["time"].items():
         rows.append((f"  {stage}", duration(time["seconds"])))
@@ -54,7 +55,7 @@ def _print(facts: dict[str, Any]) -> None:
     terminal().print(status_table(rows))
 
 
-def _without_score(
+def unscored_lines(
     judge: str, part: str, judgements: int, without_score: int, example: str = "", advice: str = ""
 ) -> list[tuple[str, str]]:
     """The judgements without a score in a part of the run, with an example."""

@@ -1,12 +1,14 @@
 """A vote on a run's answers, also while it goes on: the answers, which pair to ask about, votes."""
 
+from __future__ import annotations
+
 import datetime
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -51,6 +53,10 @@ class RecordedAnswer:
     player: str
     text: str
 
+    def differs_from(self, other: RecordedAnswer) -> bool:
+        """True if the other answer has different words."""
+        return self.text.strip() != other.text.strip()
+
 
 @dataclass
 class Chat:
@@ -61,6 +67,19 @@ class Chat:
     messages: tuple[Message, ...]
     answers: dict[str, RecordedAnswer] = field(default_factory=dict)
     second_answers: dict[str, RecordedAnswer] = field(default_factory=dict)
+
+
+class Pairing(NamedTuple):
+    """Two answers to a chat."""
+
+    chat: Chat
+    one: RecordedAnswer
+    other: RecordedAnswer
+
+    @property
+    def id(self) -> str:
+        """The id of the two answers."""
+        return pair_id(self.one.ref, self.other.ref)
 
 
 class AnswerPool:
@@ -91,29 +110,38 @@ class AnswerPool:
 
     def _add(self, match: Match) -> None:
         for seat, turn in match.last_turns().items():
-            view, move = turn.view, public_move(turn.move)
-            answers = view.messages and not view.actions and move.text.strip()
-            if not answers or move.finish == "error":
+            messages = turn.view.messages
+            move = public_move(turn.move)
+            if not messages or turn.view.actions:
                 continue
-            texts = (part for m in view.messages for part in (m.role, m.content))
+            if not move.text.strip() or move.finish == "error":
+                continue
+            texts: list[str] = []
+            for message in messages:
+                texts += (message.role, message.content)
             identity = record_id("chat", *texts)
-            chat = self.chats.setdefault(identity, Chat(identity, match.prompt, view.messages))
+            chat = self.chats.setdefault(identity, Chat(identity, match.prompt, messages))
             player = str(match.seats[seat])
             answer = RecordedAnswer(AnswerRef(match.id, seat), player, move.text)
-            if chat.answers.setdefault(player, answer) is answer:
+            first = chat.answers.setdefault(player, answer)
+            if first is answer:
                 self.by_ref[answer.ref] = chat, answer
                 self.chats_of.setdefault(player, set()).add(identity)
-            elif self.with_itself and _differ(chat.answers[player], answer):
+            elif self.with_itself and first.differs_from(answer):
                 second = chat.second_answers.setdefault(player, answer)
                 self.by_ref[second.ref] = chat, second
 
-    def pairs(self, one: str, other: str) -> Iterator[tuple[Chat, RecordedAnswer, RecordedAnswer]]:
+    def pairs(self, one: str, other: str) -> Iterator[Pairing]:
         """Chats that both answered, in different words, or twice the one named twice."""
         for identity in self.chats_of[one] & self.chats_of[other]:
             chat = self.chats[identity]
-            others = chat.answers if one != other else chat.second_answers
-            if other in others and _differ(chat.answers[one], others[other]):
-                yield chat, chat.answers[one], others[other]
+            others = chat.answers
+            if one == other:
+                others = chat.second_answers
+            first = chat.answers[one]
+            second = others.get(other)
+            if second is not None and first.differs_from(second):
+                yield Pairing(chat, first, second)
 
     def players(self) -> Sequence[str]:
         """The players whose answers can be asked about, by name."""
@@ -126,20 +154,15 @@ class AnswerPool:
 
     def has_pairs(self) -> bool:
         """True if there are two answers to one chat, in different words, to ask about."""
-        return any(
-            chat.second_answers
-            or len({answer.text.strip() for answer in chat.answers.values()}) > 1
-            for chat in self.chats.values()
-        )
-
-
-def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
-    return one.text.strip() != other.text.strip()
+        for chat in self.chats.values():
+            texts = {answer.text.strip() for answer in chat.answers.values()}
+            if chat.second_answers or len(texts) > 1:
+                return True
+        return False
 
 
 # -- which two are shown next
 
-Pairing = tuple[Chat, RecordedAnswer, RecordedAnswer]
 Refs = tuple[AnswerRef, AnswerRef]
 
 
@@ -168,39 +191,45 @@ def choose(
     others = [vote for vote in votes if vote.pair not in out]
     dice = seeds.generator(0, "choose", voter, len(own), len(skipped))
     if dice.random() < overlap:
-        again = _shared_pairing(pool, others, voter)
+        again = shared_pairing(pool, others, voter)
         if again is not None:
             return again
     count = Counter(pair_id(*refs) for refs in pending)
     count.update(vote.pair for vote in others)
-    outcomes = [*_outcomes(pool, votes), *_pending_outcomes(pool, pending)]
-    return _least_seen_pairing(pool, _by_gain(pool, outcomes, dice), voter, out, count)
+    outcomes = list(voted_outcomes(pool, votes))
+    outcomes += pending_outcomes(pool, pending)
+    players = by_gain(pool, outcomes, dice)
+    return least_seen_pairing(pool, players, voter, out, count)
 
 
 def on_the_left(pairing: Pairing, voter: str) -> tuple[RecordedAnswer, RecordedAnswer]:
     """The (left, right) answers for this voter, by dice that are the same on every visit."""
-    _, one, other = pairing
-    first, second = sorted((one, other), key=lambda answer: answer.ref)
-    swap = seeds.child(0, "side", pair_id(first.ref, second.ref), voter) % 2
-    return (second, first) if swap else (first, second)
+    answers = (pairing.one, pairing.other)
+    first, second = sorted(answers, key=lambda answer: answer.ref)
+    pair = pair_id(first.ref, second.ref)
+    if seeds.child(0, "side", pair, voter) % 2:
+        return second, first
+    return first, second
 
 
-def _outcomes(pool: AnswerPool, votes: Sequence[HumanVote]) -> Iterator[Outcome]:
+def voted_outcomes(pool: AnswerPool, votes: Sequence[HumanVote]) -> Iterator[Outcome]:
+    """Outcomes of the votes on answers of the pool."""
     for vote in votes:
         if vote.left in pool.by_ref and vote.right in pool.by_ref:
-            first = pool.by_ref[vote.left][1].player
-            second = pool.by_ref[vote.right][1].player
-            yield Outcome(first, second, CHANCE[vote.choice])
+            _, first = pool.by_ref[vote.left]
+            _, second = pool.by_ref[vote.right]
+            yield Outcome(first.player, second.player, CHANCE[vote.choice])
 
 
-def _pending_outcomes(pool: AnswerPool, pending: Sequence[Refs]) -> Iterator[Outcome]:
+def pending_outcomes(pool: AnswerPool, pending: Sequence[Refs]) -> Iterator[Outcome]:
     """Outcomes of the pairings that others look at, as if they were half won."""
     for one, other in pending:
-        first, second = pool.by_ref[one][1], pool.by_ref[other][1]
+        _, first = pool.by_ref[one]
+        _, second = pool.by_ref[other]
         yield Outcome(first.player, second.player, 0.5)
 
 
-def _by_gain(
+def by_gain(
     pool: AnswerPool, outcomes: Sequence[Outcome], dice: np.random.Generator
 ) -> list[tuple[str, str]]:
     """Pairs of players who share a chat, the most telling first; then each with itself."""
@@ -208,17 +237,21 @@ def _by_gain(
     known = set(names)
     among = [each for each in outcomes if {each.first, each.second} <= known]
     gain_NN = information_gain(among, names)
-    pairs = [(i, j) for j in range(len(names)) for i in range(j)]
-    # Gains that differ by rounding alone are equal, and chance decides.
-    key = {(i, j): (-round(gain_NN[i, j], 9), dice.random()) for i, j in pairs}
-    ordered = [(names[i], names[j]) for i, j in sorted(pairs, key=key.__getitem__)]
+    ranked = []
+    for j, other in enumerate(names):
+        for i, one in enumerate(names[:j]):
+            # Gains that differ by rounding alone are equal, and chance decides.
+            gain = round(gain_NN[i, j], 9)
+            ranked.append((-gain, dice.random(), (one, other)))
+    ranked.sort()
+    ordered = [pair for _, _, pair in ranked]
     if pool.with_itself:
-        age = {name: -PlayerId.parse(name).generation for name in names}
-        ordered += [(name, name) for name in sorted(names, key=age.__getitem__)]
+        newest_first = sorted(names, key=lambda name: -PlayerId.parse(name).generation)
+        ordered += [(name, name) for name in newest_first]
     return ordered
 
 
-def _least_seen_pairing(
+def least_seen_pairing(
     pool: AnswerPool,
     players: Sequence[tuple[str, str]],
     voter: str,
@@ -227,18 +260,17 @@ def _least_seen_pairing(
 ) -> Pairing | None:
     """The least-seen pairing of the first two players that have one left."""
     for one, other in players:
-        left: list[tuple[int, str, Pairing]] = []
+        left: dict[str, Pairing] = {}
         for pairing in pool.pairs(one, other):
-            identity = pair_id(pairing[1].ref, pairing[2].ref)
-            if identity not in out:
-                order = record_id(voter, identity)
-                left.append((count[identity], order, pairing))
+            if pairing.id not in out:
+                left[pairing.id] = pairing
         if left:
-            return min(left, key=lambda each: each[:2])[2]
+            least = min(left, key=lambda pair: (count[pair], record_id(voter, pair)))
+            return left[least]
     return None
 
 
-def _shared_pairing(pool: AnswerPool, others: Sequence[HumanVote], voter: str) -> Pairing | None:
+def shared_pairing(pool: AnswerPool, others: Sequence[HumanVote], voter: str) -> Pairing | None:
     """The pairing with the fewest votes, of those that others voted on."""
     count = Counter(vote.pair for vote in others)
     refs = {vote.pair: (vote.left, vote.right) for vote in others}
@@ -246,7 +278,8 @@ def _shared_pairing(pool: AnswerPool, others: Sequence[HumanVote], voter: str) -
         one, other = refs[pair]
         if one in pool.by_ref and other in pool.by_ref:
             chat, first = pool.by_ref[one]
-            return chat, first, pool.by_ref[other][1]
+            _, second = pool.by_ref[other]
+            return Pairing(chat, first, second)
     return None
 
 
@@ -320,14 +353,18 @@ class Ballot:
                 return None
             left, right = on_the_left(pairing, voter)
             self._shown[voter] = left.ref, right.ref
-            return Question(
-                pairing[0].messages,
-                left.ref,
-                right.ref,
-                left.text,
-                right.text,
-                self._warning(ledger, pairing),
-            )
+            warning = ""
+            query = "SELECT record FROM prompts WHERE id = ? LIMIT 1"
+            for prompt in ledger.records(Prompt, query, (pairing.chat.prompt,)):
+                warning = self._game.content_warning(prompt)
+        return Question(
+            messages=pairing.chat.messages,
+            left=left.ref,
+            right=right.ref,
+            left_text=left.text,
+            right_text=right.text,
+            warning=warning,
+        )
 
     def vote(
         self, voter: str, left: AnswerRef, right: AnswerRef, choice: Choice, reason: str = ""
@@ -337,12 +374,15 @@ class Ballot:
         Raises DataError for answers that nobody can be asked about and for a name or a reason that
         cannot be kept, DiskFull.
         """
-        voter, reason = check_name(voter), reason.strip()
+        voter = check_name(voter)
+        reason = reason.strip()
         if len(reason) > LONGEST_REASON:
             raise DataError(f"a reason has at most {LONGEST_REASON} characters")
-        self._check(voter, left, right)
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        vote = HumanVote(left, right, choice, voter, reason, now)
+        if not self.is_question(voter, left, right):
+            raise DataError("no such two answers of this run are asked about")
+        now = datetime.datetime.now(datetime.UTC)
+        moment = now.isoformat(timespec="seconds")
+        vote = HumanVote(left, right, choice, voter, reason, moment)
         earlier = self._known.get((vote.pair, voter))
         if earlier is not None:
             return earlier
@@ -360,23 +400,19 @@ class Ballot:
             return False
         return True
 
-    def _check(self, voter: str, left: AnswerRef, right: AnswerRef) -> None:
-        """Raises DataError unless these answers, in these places, are a question to `voter`."""
+    def is_question(self, voter: str, left: AnswerRef, right: AnswerRef) -> bool:
+        """Tell whether these answers, in these places, are a question to `voter`."""
         with self._ledger() as ledger:
             self._pool.read(ledger)
         answers = self._pool.by_ref
-        if left in answers and right in answers:
-            (chat, one), (other_chat, other) = answers[left], answers[right]
-            shown = on_the_left((chat, one, other), voter)
-            if chat is other_chat and one is not other and shown == (one, other):
-                return
-        raise DataError("no such two answers of this run are asked about")
-
-    def _warning(self, ledger: Ledger, pairing: Pairing) -> str:
-        query = "SELECT record FROM prompts WHERE id = ? LIMIT 1"
-        for prompt in ledger.records(Prompt, query, (pairing[0].prompt,)):
-            return self._game.content_warning(prompt)
-        return ""
+        if left not in answers or right not in answers:
+            return False
+        chat, one = answers[left]
+        other_chat, other = answers[right]
+        if chat is not other_chat or one is other:
+            return False
+        shown = on_the_left(Pairing(chat, one, other), voter)
+        return shown == (one, other)
 
     def _ledger(self) -> Ledger:
         return Ledger.open(self.folder / LEDGER, reading=True)
@@ -396,19 +432,24 @@ def open_ballot(
     """
     with RunDirectory.read(folder, trust) as run:
         game, utility = run.config.game, run.config.utility
-        pool = _pool(run.ledger, part, folder)
+        pool = first_pool(run.ledger, part, folder)
     check_writable(folder)
-    with _hold_vote(folder):
+    with hold_vote(folder):
         yield Ballot(folder, game, utility, pool, overlap)
 
 
-def _pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:
-    for name in (part,) if part else VOTED_PARTS:
+def first_pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:
+    """The answers of the part, "" for the first part with pairs. Raises RunError without any."""
+    parts = VOTED_PARTS
+    where = ""
+    if part:
+        parts = (part,)
+        where = f"{part.replace('_', '-')} "
+    for name in parts:
         pool = AnswerPool(name)
         pool.read(ledger)
         if pool.has_pairs():
             return pool
-    where = f"{part.replace('_', '-')} " if part else ""
     raise RunError(
         f"{folder}: no two players have answered the same {where}prompt in different "
         "words, nor one player the same training prompt, so there is nothing to vote on"
@@ -416,7 +457,7 @@ def _pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:
 
 
 @contextmanager
-def _hold_vote(folder: Path) -> Iterator[None]:
+def hold_vote(folder: Path) -> Iterator[None]:
     """Keep a second vote away from the run."""
 
     def busy(holder: str) -> RunError:

@@ -50,21 +50,25 @@ class PlayServer:
         self._config = run.config
         self._population = population
         self._judge = judge
-        dealt = _prompts(run, prompt)
-        self._prompts = [each for each in dealt if seat in game.seats_for(each)] or dealt
-        self._mixture = _mixture(run)
+        dealt = starting_prompts(run, prompt)
+        fitting = [each for each in dealt if seat in game.seats_for(each)]
+        self._prompts = fitting or dealt
+        self._mixture = weights_of_mixture(run)
         self._against = tuple(against)
         self._journal = played_matches(run.folder)
         self._recorded = {played.match.id for played in self._journal.read()}
         example = self._prompts[0]
-        if fault := next(iter(game.faults([example])), ""):
-            raise ConfigError(f"{fault}; --prompt gives another")
-        if seat not in game.seats_for(example):
-            hint = nearest(seat, list(game.seats_for(example)))
+        faults = list(game.faults([example]))
+        if faults:
+            raise ConfigError(f"{faults[0]}; --prompt gives another")
+        seats = list(game.seats_for(example))
+        if seat not in seats:
+            hint = nearest(seat, seats)
             raise ConfigError(f"--seat {seat}: '{game.kind}' has no such seat; {hint}")
         for each in against:  # what cannot be seated is refused now
-            self._player(each.rpartition("=")[2], 0)
-        self._opponents(example, 0)
+            name = each.rpartition("=")[2]
+            self.find_player(name, 0)
+        self.opponents(example, 0)
 
     def open_match(self, name: str, match: str = "", moves: Sequence[str] = ()) -> HumanMatch:
         """A new match for a person, or `match`, in which they made these moves.
@@ -76,78 +80,92 @@ class PlayServer:
             raise DataError(f"'{human.name}' is a player of the run; take another name")
         identity = match or record_id(PEOPLE, human, secrets.token_hex(16))
         dice = seeds.child(self._config.seed, "match", identity)
-        prompt = self._prompts[seeds.child(dice, "prompt") % len(self._prompts)]
-        seats = {**self._opponents(prompt, dice), self.seat: human}
-        ordered = {seat: seats[seat] for seat in self.game.seats_for(prompt)}
+        drawn = seeds.child(dice, "prompt") % len(self._prompts)
+        prompt = self._prompts[drawn]
+        seated = self.opponents(prompt, dice)
+        seated[self.seat] = human
+        ordered = {seat: seated[seat] for seat in self.game.seats_for(prompt)}
         plan = Planned(identity, 0, PEOPLE, prompt, ordered, dice)
-        actor = self._population.actor
-        return HumanMatch(plan, self.game, human, lambda p, v, s: actor(p).act(v, s), moves)
+
+        def act(player: PlayerId, views: Sequence[View], dice: Sequence[int]) -> list[Move]:
+            return self._population.actor(player).act(views, dice)
+
+        return HumanMatch(plan, self.game, human, act, moves)
 
     def record(self, human_match: HumanMatch) -> PlayedMatch:
         """Judge a match that is over, where a rule can, and keep it; once."""
         match = human_match.result()
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        judgement = self._judge_match(match, human_match.plan.prompt)
-        played = PlayedMatch(match, human_match.plan.prompt, judgement, now)
+        prompt = human_match.plan.prompt
+        now = datetime.datetime.now(datetime.UTC)
+        moment = now.isoformat(timespec="seconds")
+        judgement = self.judge_match(match, prompt)
+        played = PlayedMatch(match, prompt, judgement, moment)
         if match.id not in self._recorded:
             self._journal.add(played)
             self._recorded.add(match.id)
         return played
 
-    def _judge_match(self, match: Match, prompt: Prompt) -> Judgement | None:
+    def judge_match(self, match: Match, prompt: Prompt) -> Judgement | None:
         """The judgement of the match; None where no judge of this game is there."""
         if self._judge is None:
             return None
         context = JudgeContext(
-            self.game,
-            seeds.child(self._config.seed, PEOPLE),
-            [PlayerId(name) for name in self._config.players],
-            {},
-            self._population.resources,
-            self._population.actor,
+            game=self.game,
+            seed=seeds.child(self._config.seed, PEOPLE),
+            pool=[PlayerId(name) for name in self._config.players],
+            ratings={},
+            resources=self._population.resources,
+            actor=self._population.actor,
         )
+        judge = self._judge.at(context)
         try:
-            [judgement] = self._judge.at(context).checked_judgements([match], {prompt.id: prompt})
+            (judgement,) = judge.checked_judgements([match], {prompt.id: prompt})
         except EquipoiseError as error:  # a match that was played is kept, unjudged
             return self._judge.judgement(match, None, str(error))
         return judgement
 
-    def _opponents(self, prompt: Prompt, dice: int) -> dict[str, PlayerId]:
+    def opponents(self, prompt: Prompt, dice: int) -> dict[str, PlayerId]:
+        """Seat -> the player there, of all seats but the person's. Raises ConfigError."""
         others = [seat for seat in self.game.seats_for(prompt) if seat != self.seat]
-        given = dict(each.split("=", 1) for each in self._against if "=" in each)
-        every = [each for each in self._against if "=" not in each]
-        if unknown := given.keys() - {*others, *map(self.game.role, others)}:
+        by_seat: dict[str, str] = {}
+        anywhere = ""
+        for each in self._against:
+            place, is_named, name = each.partition("=")
+            if is_named:
+                by_seat[place] = name
+            else:
+                anywhere = each
+        roles = {seat: self.game.role(seat) for seat in others}
+        unknown = by_seat.keys() - roles.keys() - set(roles.values())
+        if unknown:
             raise ConfigError(
                 f"--against: '{self.game.kind}' has nobody else at "
                 f"{', '.join(sorted(unknown))}; {nearest(min(unknown), others)}"
             )
-        by_role = self._by_role()
+        of_schedule: Mapping[str, str] = {}
+        if self.game == self._config.game:
+            of_schedule = self._config.schedule.player_of_role
         seated = {}
-        for seat in others:
-            role = self.game.role(seat)
-            name = given.get(seat) or given.get(role) or (every[-1] if every else "")
-            seated[seat] = self._player(name or by_role.get(role, ""), dice)
+        for seat, role in roles.items():
+            name = by_seat.get(seat) or by_seat.get(role) or anywhere or of_schedule.get(role, "")
+            seated[seat] = self.find_player(name, dice)
         return seated
 
-    def _by_role(self) -> Mapping[str, str]:
-        """role -> the player whom the run's schedule seats there, in the run's own game."""
-        same = self.game == self._config.game
-        return self._config.schedule.player_of_role if same else {}
-
-    def _player(self, name: str, dice: int) -> PlayerId:
+    def find_player(self, name: str, dice: int) -> PlayerId:
         """The player `policy@3`, `policy` (newest), `mixture` (drawn), "" (first learner)."""
-        if name == MIXTURE and MIXTURE not in self._config.players:
+        players = self._config.players
+        if name == MIXTURE and MIXTURE not in players:
             if not self._mixture:
                 raise ConfigError("--against mixture: the run has measured none of a league")
             names = list(self._mixture)
-            weights = [self._mixture[each] for each in names]
+            weights = list(self._mixture.values())
             drawn = seeds.generator(dice, MIXTURE).choice(len(names), p=weights)
             return PlayerId.parse(names[drawn])
-        known = [*self._config.learning, *self._config.players]
-        name = name or known[0]
+        if not name:
+            name = next(iter([*self._config.learning, *players]))
         stem, at, age = name.partition("@")
-        if stem not in self._config.players:
-            hint = nearest(stem, list(self._config.players))
+        if stem not in players:
+            hint = nearest(stem, list(players))
             raise ConfigError(f"--against {name}: the run has no such player; {hint}")
         kept = self._population.kept(stem)
         if not at:
@@ -191,22 +209,26 @@ def open_play_server(
             seat = chosen.seats[0]
         check_writable(folder)
         population = Population(run.players_anywhere(), run.folder / "players")
-        judge = judge or _own_judge(config, chosen)
+        judge = judge or own_judge(config, chosen)
         try:
             yield PlayServer(run, population, chosen, seat, against, prompt, judge)
         finally:
             population.release()
 
 
-def _own_judge(config: RunConfig, game: Game) -> Judge | None:
+def own_judge(config: RunConfig, game: Game) -> Judge | None:
     """The run's judge, where it judges this game and asks no model."""
-    names = config.learning or list(config.players)
+    if game != config.game:
+        return None
+    names = [*config.learning, *config.players]
     judge = config.judge_of(names[0])
-    asks = judge.questions(len(game.seats), len(config.players)) or judge.in_units
-    return None if asks or game != config.game else judge
+    questions = judge.questions(len(game.seats), len(config.players))
+    if questions or judge.in_units:
+        return None
+    return judge
 
 
-def _prompts(run: RunDirectory, text: str) -> list[Prompt]:
+def starting_prompts(run: RunDirectory, text: str) -> list[Prompt]:
     """The prompts that matches start from: the text, or the run's that nobody is taught."""
     if text:
         return [Prompt(record_id(PEOPLE, text), (user(text),), source=PEOPLE)]
@@ -217,14 +239,15 @@ def _prompts(run: RunDirectory, text: str) -> list[Prompt]:
     raise RunError(f"{run.folder}: has no prompts yet; --prompt gives one")
 
 
-def _mixture(run: RunDirectory) -> dict[str, float]:
+def weights_of_mixture(run: RunDirectory) -> dict[str, float]:
     """player -> its weight in the run's last equilibrium, summing to 1."""
     measured = run.ledger.stages("measure")
     if not measured:
         return {}
     weights = Measures.read(measured[-1].facts).mixture
     held = {name: weight for name, weight in weights.items() if weight > 0}
-    return {name: weight / sum(held.values()) for name, weight in held.items()}
+    total = sum(held.values())
+    return {name: weight / total for name, weight in held.items()}
 
 
 LONGEST_MOVE = 20_000  # characters
@@ -243,22 +266,24 @@ class HumanMatch:
         self._game = game
         self._act = act
         self._match = OpenMatch(plan, game.referee(plan.prompt), game.raw_moves)
-        self._go_on()
+        self.go_on()
         for text in moves:
             self.move(text)
 
     @property
     def view(self) -> View | None:
         """The view that the person is asked to answer, None at the end."""
-        place = self._waiting()
-        return None if place is None else self._match.asks[place].view
+        place = self.waiting_place()
+        if place is None:
+            return None
+        return self._match.asks[place].view
 
     def move(self, text: str) -> None:
         """Make the person's move, then the players', until the person is asked again.
 
         Raises DataError for an empty, overlong or impossible move, and after the end.
         """
-        place = self._waiting()
+        place = self.waiting_place()
         if place is None:
             raise DataError("the match is over")
         if not text.strip():
@@ -267,10 +292,10 @@ class HumanMatch:
             raise DataError(f"a move has at most {LONGEST_MOVE} characters")
         actions = self._match.asks[place].view.actions
         if actions:
-            text = _matching_action(text, actions)
+            text = matching_action(text, actions)
         self._match.moves[place] = Move(text)
         self.moves.append(text)
-        self._go_on()
+        self.go_on()
 
     def result(self) -> Match:
         """The match as it was played. Raises DataError before its end."""
@@ -278,7 +303,7 @@ class HumanMatch:
             raise DataError("the match is not over yet")
         return self._match.result(self._game.kind)
 
-    def _waiting(self) -> int | None:
+    def waiting_place(self) -> int | None:
         """The place of the ask that the person has not answered."""
         for place, ask in enumerate(self._match.asks):
             seated = self.plan.seats[ask.seat]
@@ -286,28 +311,27 @@ class HumanMatch:
                 return place
         return None
 
-    def _go_on(self) -> None:
-        while self._match.asks:
-            self._play()
-            if self._waiting() is not None:
-                return
-            self._match.advance()
-
-    def _play(self) -> None:
+    def go_on(self) -> None:
+        """Have the players move until the person is asked, or the match is over."""
         match = self._match
-        by_player: dict[PlayerId, list[int]] = {}
-        for place, ask in enumerate(match.asks):
-            player = self.plan.seats[ask.seat]
-            if player != self.human and match.moves[place] is None:
-                by_player.setdefault(player, []).append(place)
-        for player, places in by_player.items():
-            views = [match.asks[place].view for place in places]
-            dice = [match.seed(place) for place in places]
-            for place, move in zip(places, self._act(player, views, dice), strict=True):
-                match.moves[place] = move
+        while match.asks:
+            places_of: dict[PlayerId, list[int]] = {}
+            for place, ask in enumerate(match.asks):
+                player = self.plan.seats[ask.seat]
+                if player != self.human and match.moves[place] is None:
+                    places_of.setdefault(player, []).append(place)
+            for player, places in places_of.items():
+                views = [match.asks[place].view for place in places]
+                dice = [match.seed(place) for place in places]
+                moves = self._act(player, views, dice)
+                for place, move in zip(places, moves, strict=True):
+                    match.moves[place] = move
+            if self.waiting_place() is not None:
+                return
+            match.advance()
 
 
-def _matching_action(text: str, actions: Sequence[str]) -> str:
+def matching_action(text: str, actions: Sequence[str]) -> str:
     """The action that is meant; its case does not matter. Raises DataError for none."""
     for action in actions:
         if action.casefold() == text.strip().casefold():

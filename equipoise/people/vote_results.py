@@ -73,54 +73,58 @@ def people_votes(run: RunDirectory, ratings: Ratings | None = None) -> PeopleVot
     pairs = judged_pairs(run.ledger, votes, utility)
     if not pairs:
         return None
+    if ratings is None:
+        ratings = BradleyTerry.model_validate({})
     counted = first_votes(votes)
-    by_voter = dict(Counter(vote.voter for vote in counted))
-    rated = (ratings or BradleyTerry.model_validate({})).rate(
-        human_outcomes(pairs), run.config.seed
-    )
-    decided = [vote.choice for vote in counted if vote.choice in ("left", "right")]
+    choices = Counter(vote.choice for vote in counted)
+    decided = choices["left"] + choices["right"]
+    left_preferred = None
+    if decided:
+        left_preferred = choices["left"] / decided
     return PeopleVotes(
         votes=counted,
-        by_voter=by_voter,
-        ratings=rated,
-        judges=_judges(run, pairs, utility),
-        among_people=_among_people(pairs, utility),
-        left_preferred=decided.count("left") / len(decided) if decided else None,
-        both_bad=sum(vote.choice == BOTH_BAD for vote in counted) / len(counted),
+        by_voter=dict(Counter(vote.voter for vote in counted)),
+        ratings=ratings.rate(human_outcomes(pairs), run.config.seed),
+        judges=judges_beside_people(run, pairs, utility),
+        among_people=agreement_among_people(pairs, utility),
+        left_preferred=left_preferred,
+        both_bad=choices[BOTH_BAD] / len(counted),
     )
 
 
-def _among_people(pairs: Sequence[Judged], utility: str) -> VoterAgreement | None:
+def agreement_among_people(pairs: Sequence[Judged], utility: str) -> VoterAgreement | None:
+    """The agreement of voters on the same pairs, None where nobody voted on the same."""
     matches = {pair.match.id: pair.match for pair in pairs}
     judgements = [pair.judgement for pair in pairs]
     views = opinions(readings(matches, judgements, utility))
     return voter_agreement([each for each in views if each.seat < each.other])
 
 
-def _judges(run: RunDirectory, pairs: Sequence[Judged], utility: str) -> list[JudgeBesidePeople]:
+def judges_beside_people(
+    run: RunDirectory, pairs: Sequence[Judged], utility: str
+) -> list[JudgeBesidePeople]:
     """Every other judge that scored both answers of some pair."""
-    by_judge = _other_judgements(run, pairs)
+    by_judge = other_judgements(run, pairs)
+    people = [pair.judgement for pair in pairs]
     beside = []
     for judge in sorted(by_judge):
-        scored = [
-            given
-            for pair in pairs
-            if (given := _judgement_of_pair(pair, by_judge[judge], judge, utility)) is not None
-        ]
+        scored = []
+        for pair in pairs:
+            given = judgement_of_pair(pair, by_judge[judge], judge, utility)
+            if given is not None:
+                scored.append(given)
         if scored:
-            people = [pair.judgement for pair in pairs]
             agreement = agreement_between(people, scored, utility)
-            calibration = _calibration(people, scored, utility)
+            calibration = calibration_of(people, scored, utility)
             beside.append(JudgeBesidePeople(judge, agreement, calibration))
     return beside
 
 
-def _other_judgements(
-    run: RunDirectory, pairs: Sequence[Judged]
-) -> dict[str, dict[str, Judgement]]:
+def other_judgements(run: RunDirectory, pairs: Sequence[Judged]) -> dict[str, dict[str, Judgement]]:
     """judge -> match -> judgement, of the answers' own matches and of those side by side."""
     ids = {pair.match.id for pair in pairs}
-    ids |= {ref.match for pair in pairs for ref in pair.sources.values()}
+    for pair in pairs:
+        ids.update(ref.match for ref in pair.sources.values())
     by_judge: dict[str, dict[str, Judgement]] = {}
     for judgement in run.ledger.every_judgement_of(ids):
         if judgement.judge != HUMAN:
@@ -128,7 +132,7 @@ def _other_judgements(
     return by_judge
 
 
-def _judgement_of_pair(
+def judgement_of_pair(
     pair: Judged, given: Mapping[str, Judgement], judge: str, utility: str
 ) -> Judgement | None:
     """A judge's scores of the two answers side by side, else as they were given, or None.
@@ -152,9 +156,10 @@ def _judgement_of_pair(
     return Judgement(pair.match.id, pair.match.id, judge, scores)
 
 
-def _calibration(
+def calibration_of(
     people: Sequence[Judgement], judge: Sequence[Judgement], utility: str
 ) -> Calibration | None:
+    """How well the judge's leads foretell what people prefer, None where that cannot be told."""
     preferred = {each.match: each.by_seat(utility)["1"] for each in people}
     leads = []
     for each in judge:
@@ -175,31 +180,32 @@ def people_sections(run: RunDirectory) -> Iterator[Section]:
     votes = people_votes(run)
     if votes is None:
         return
-    alpha = votes.among_people and votes.among_people.alpha
+    alpha = None
+    if votes.among_people is not None:
+        alpha = votes.among_people.alpha
+    note = "Krippendorff's alpha: 1 agree, 0 as by chance"
     tiles = (
         Tile("votes", number(len(votes.votes))),
         Tile("people", number(len(votes.by_voter))),
-        Tile(
-            "agreement among people",
-            number(alpha, digits=2),
-            "Krippendorff's alpha: 1 agree, 0 as by chance",
-        ),
+        Tile("agreement among people", number(alpha, digits=2), note),
         Tile("left preferred", number(votes.left_preferred, "%"), "half is no bias"),
         Tile("both bad", number(votes.both_bad, "%"), "of the votes"),
     )
     blocks: list[Tiles | Table] = [Tiles(tiles)]
     if votes.ratings:
-        rows = tuple(
-            (r.name, f"{r.value:.0f}", f"{r.low:.0f} to {r.high:.0f}") for r in votes.ratings
-        )
+        rows = []
+        for rating in votes.ratings:
+            interval = f"{rating.low:.0f} to {rating.high:.0f}"
+            rows.append((rating.name, f"{rating.value:.0f}", interval))
         columns = ("player", "rating", "95 % interval")
-        blocks.append(Table(columns, rows, "Players, as people rank them"))
+        blocks.append(Table(columns, tuple(rows), "Players, as people rank them"))
     if votes.judges:
-        blocks.append(_judges_beside(votes.judges))
+        blocks.append(judges_table(votes.judges))
     voters = sorted(votes.by_voter.items(), key=lambda each: (-each[1], each[0]))
     by_name = tuple((name, number(count)) for name, count in voters)
     blocks.append(Table(("voter", "votes"), by_name, "Who voted"))
-    if reasons := _reasons(run, votes.votes):
+    reasons = newest_reasons(run, votes.votes)
+    if reasons:
         columns = ("voter", "preferred", "reason")
         blocks.append(Table(columns, tuple(reasons), "Why, the newest first", True))
     lead = (
@@ -209,7 +215,8 @@ def people_sections(run: RunDirectory) -> Iterator[Section]:
     yield Section("people", "People", tuple(blocks), lead)
 
 
-def _judges_beside(judges: Sequence[JudgeBesidePeople]) -> Table:
+def judges_table(judges: Sequence[JudgeBesidePeople]) -> Table:
+    """A row for each judge: its agreement with people, and its calibration."""
     columns = (
         "judge",
         "pairs both decided",
@@ -220,39 +227,43 @@ def _judges_beside(judges: Sequence[JudgeBesidePeople]) -> Table:
     )
     rows = []
     for beside in judges:
-        same, fitted = beside.agreement.same_winner, beside.calibration
-        pairs = 0 if same is None else same.n
-        slope = fitted and Interval(fitted.slope, fitted.low, fitted.high, pairs)
-        rows.append(
-            (
-                beside.judge,
-                number(pairs),
-                "–" if same is None else same.interval.percent(),
-                number(beside.agreement.spearman, digits=2),
-                "–" if slope is None else str(slope),
-                number(fitted and fitted.log_loss, digits=3),
-            )
-        )
+        pairs = 0
+        same = "–"
+        if beside.agreement.same_winner is not None:
+            pairs = beside.agreement.same_winner.n
+            same = beside.agreement.same_winner.interval.percent()
+        slope = "–"
+        loss = None
+        fitted = beside.calibration
+        if fitted is not None:
+            slope = str(Interval(fitted.slope, fitted.low, fitted.high, pairs))
+            loss = fitted.log_loss
+        correlation = number(beside.agreement.spearman, digits=2)
+        loss_text = number(loss, digits=3)
+        rows.append((beside.judge, number(pairs), same, correlation, slope, loss_text))
     return Table(columns, tuple(rows), "Judges beside people")
 
 
-def _reasons(run: RunDirectory, votes: Sequence[HumanVote]) -> list[tuple[str, str, str]]:
+def newest_reasons(run: RunDirectory, votes: Sequence[HumanVote]) -> list[tuple[str, str, str]]:
     """(voter, the players compared, why) of the newest votes with a reason."""
     given = [vote for vote in votes if vote.reason][-MOST_REASONS:]
-    refs = {ref.match for vote in given for ref in (vote.left, vote.right)}
+    refs: set[str] = set()
+    for vote in given:
+        refs |= {vote.left.match, vote.right.match}
     matches = run.ledger.matches_of(refs)
     rows = []
     for vote in reversed(given):
-        if {vote.left.match, vote.right.match} <= matches.keys():
-            left = matches[vote.left.match].seats[vote.left.seat]
-            right = matches[vote.right.match].seats[vote.right.seat]
-            choice = {
-                "left": f"{left} to {right}",
-                "right": f"{right} to {left}",
-                "tie": f"neither {left} nor {right}: a tie",
-                BOTH_BAD: f"neither {left} nor {right}: both bad",
-            }[vote.choice]
-            rows.append((vote.voter, choice, vote.reason))
+        if vote.left.match not in matches or vote.right.match not in matches:
+            continue
+        left = matches[vote.left.match].seats[vote.left.seat]
+        right = matches[vote.right.match].seats[vote.right.seat]
+        choices = {
+            "left": f"{left} to {right}",
+            "right": f"{right} to {left}",
+            "tie": f"neither {left} nor {right}: a tie",
+            BOTH_BAD: f"neither {left} nor {right}: both bad",
+        }
+        rows.append((vote.voter, choices[vote.choice], vote.reason))
     return rows
 
 
@@ -271,20 +282,26 @@ def preference_rows(run: RunDirectory) -> list[dict[str, Any]]:
     best: dict[str, tuple[tuple[float, int], Judged]] = {}
     for pair in judged_pairs(run.ledger, votes_of(run.folder).read(), utility):
         share = pair.judgement.by_seat(utility)["1"]
-        weight = abs(share - 0.5), len(pair.judgement.votes)
-        chat = json.dumps([(m.role, m.content) for m in pair.match.turns[0].view.messages])
-        if share != 0.5 and (chat not in best or weight > best[chat][0]):
-            best[chat] = weight, pair
-    return [_row(pair, utility) for _, pair in best.values()]
+        if share == 0.5:
+            continue
+        weight = (abs(share - 0.5), len(pair.judgement.votes))
+        messages = pair.match.turns[0].view.messages
+        chat = json.dumps([(message.role, message.content) for message in messages])
+        if chat not in best or weight > best[chat][0]:
+            best[chat] = (weight, pair)
+    return [preference_row(pair, utility) for _, pair in best.values()]
 
 
-def _row(pair: Judged, utility: str) -> dict[str, Any]:
+def preference_row(pair: Judged, utility: str) -> dict[str, Any]:
+    """The pair as a row of TRL's preference format."""
     scores = pair.judgement.by_seat(utility)
     texts = {turn.seat: turn.move.text for turn in pair.match.turns}
-    chosen, rejected = ("1", "2") if scores["1"] > scores["2"] else ("2", "1")
+    chosen, rejected = "2", "1"
+    if scores["1"] > scores["2"]:
+        chosen, rejected = "1", "2"
     messages = pair.match.turns[0].view.messages
     return {
-        "prompt": [{"role": m.role, "content": m.content} for m in messages],
+        "prompt": [{"role": message.role, "content": message.content} for message in messages],
         "chosen": texts[chosen],
         "rejected": texts[rejected],
         "score_chosen": scores[chosen],

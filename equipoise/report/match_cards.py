@@ -22,78 +22,84 @@ def match_cards(
     run: RunDirectory, history: History[Measures], stages: Sequence[StageRecord], most: int = CARDS
 ) -> tuple[list[MatchCard], str]:
     """About `most` matches, and a warning to readers before they are shown, or ""."""
-    matches = _sample_matches(run, most)
+    config = run.config
+    kind = measures_type(run)
+    matches = sample_matches(run, most)
     asked_prompts = prompts(run, {match.prompt for match in matches})
-    judgements = _judgements(run, stages, matches)
-    game, kind = run.config.game, measures_type(run)
-    compares = run.config.measuring_judge.compares
-    cards, warnings = [], []
+    judgements = judgements_by_match(run, stages, matches)
+    cards: list[MatchCard] = []
+    warning = ""
     for match in matches:
         given = judgements.get(match.id, [])
         prompt = asked_prompts.get(match.prompt)
-        card = prompt and kind.card(match, prompt, given, history)
-        unjudged = (
-            "compared with other players' answers only"
-            if compares and match.split != "train"
-            else "not judged yet"
-        )
-        cards.append(card or _card(match, given, history.utility, unjudged))
-        warnings.append("" if prompt is None else game.content_warning(prompt))
-    return cards, next(filter(None, warnings), "")
+        card = None
+        if prompt is not None:
+            card = kind.card(match, prompt, given, history)
+            warning = warning or config.game.content_warning(prompt)
+        if card is None:
+            unjudged = "not judged yet"
+            if config.measuring_judge.compares and match.split != "train":
+                unjudged = "compared with other players' answers only"
+            card = plain_card(match, given, history.utility, unjudged)
+        cards.append(card)
+    return cards, warning
 
 
-def _sample_matches(run: RunDirectory, most: int) -> list[Match]:
+def sample_matches(run: RunDirectory, most: int) -> list[Match]:
     """Equally many matches of each split and generation."""
     rows = run.ledger.rows("SELECT DISTINCT split, generation FROM matches")
     parts = sorted(rows, key=lambda part: (part[1], part[0]))
     each = max(1, most // max(1, len(parts)))
-    return [
-        match
-        for split, generation, *_ in parts
-        for match in run.ledger.matches(split, generation, limit=each)
-        if match.game != MEETING
-    ]
+    sampled: list[Match] = []
+    for split, generation in parts:
+        matches = run.ledger.matches(split, generation, limit=each)
+        sampled += [match for match in matches if match.game != MEETING]
+    return sampled
 
 
-def _judgements(
+def judgements_by_match(
     run: RunDirectory, stages: Sequence[StageRecord], matches: Sequence[Match]
 ) -> dict[str, list[Judgement]]:
+    """Match -> its judgements, the teaching judge's first."""
     ids = [match.id for match in matches]
     by_match: dict[str, list[Judgement]] = {}
-    for judge in _judges(run, stages):
+    for judge in judge_names(run, stages):
         for match, judgement in run.ledger.judgements_of(ids, judge).items():
             by_match.setdefault(match, []).append(judgement)
     return by_match
 
 
-def _judges(run: RunDirectory, stages: Sequence[StageRecord]) -> list[str]:
+def judge_names(run: RunDirectory, stages: Sequence[StageRecord]) -> list[str]:
     """The names of the judges: first those that teach or measure, then any others."""
     config = run.config
-    chosen = [config.judge_of(name) for name in config.learning]
+    names = [config.judge_of(name).name for name in config.learning]
     if config.evaluate.judge:
-        chosen.append(config.evaluate.judge)
-    besides = [
-        stage.facts["judge"]
-        for stage in stages
-        if stage.stage == "judge" and "judge" in stage.facts
-    ]
-    return list(dict.fromkeys([*(judge.name for judge in chosen), *besides]))
+        names.append(config.evaluate.judge.name)
+    for stage in stages:
+        if stage.stage == "judge" and "judge" in stage.facts:
+            names.append(stage.facts["judge"])
+    return list(dict.fromkeys(names))
 
 
-def _card(match: Match, judgements: Sequence[Judgement], utility: str, unjudged: str) -> MatchCard:
+def plain_card(
+    match: Match, judgements: Sequence[Judgement], utility: str, unjudged: str
+) -> MatchCard:
     """A match with the first judge's scores; other numbers beside each answer."""
     answers = []
     for turn in match.turns:
         move = public_move(turn.move)
-        answers.append(
-            CardAnswer(
-                str(match.seats[turn.seat]),
-                move.text or move.error,
-                judgements[0].score(turn.seat, utility) if judgements else None,
-                ", ".join(_notes(turn.move.finish, turn.seat, judgements, utility)),
-                thoughts=move.thoughts,
-            )
+        score = None
+        if judgements:
+            score = judgements[0].score(turn.seat, utility)
+        notes = answer_notes(turn.move.finish, turn.seat, judgements, utility)
+        answer = CardAnswer(
+            player=str(match.seats[turn.seat]),
+            text=move.text or move.error,
+            score=score,
+            note=", ".join(notes),
+            thoughts=move.thoughts,
         )
+        answers.append(answer)
     prompt = match.turns[0].view.messages if match.turns else ()
     reason = reasons(judgements) if judgements else unjudged
     return MatchCard(match.id, match.generation, match.split, prompt, tuple(answers), reason)
@@ -103,19 +109,21 @@ def reasons(judgements: Sequence[Judgement]) -> str:
     """The reasons why the match is unjudged, by each judge that gives one."""
     if len(judgements) == 1:
         return judgements[0].reason
-    return "; ".join(
-        f"{judgement.judge}: {judgement.reason}" for judgement in judgements if judgement.reason
-    )
+    given = [each for each in judgements if each.reason]
+    return "; ".join(f"{judgement.judge}: {judgement.reason}" for judgement in given)
 
 
-def _notes(finish: str, seat: str, judgements: Sequence[Judgement], utility: str) -> Iterator[str]:
+def answer_notes(
+    finish: str, seat: str, judgements: Sequence[Judgement], utility: str
+) -> Iterator[str]:
     """The answer's ending, and everything that was scored but the first judge's utility."""
     if finish != "stop":
         yield f"ended by {finish}"
-    for i, judgement in enumerate(judgements):
-        judge = f"{judgement.judge}: " if i else ""
+    for number, judgement in enumerate(judgements):
+        is_first = number == 0
+        judge = "" if is_first else f"{judgement.judge}: "
         for name, value in judgement.utilities(seat).items():
-            if i or name != utility:
+            if not (is_first and name == utility):
                 yield f"{judge}{name} {value:g}"
 
 
@@ -123,30 +131,32 @@ def match_up_table(
     sample: Sample, names: Sequence[str], judge: str, utility: str
 ) -> PayoffTable | None:
     """Pay-offs of players in training matches, by that judge's scores; None where no two met."""
-    judgements = {
-        judgement.match: judgement for judgement in sample.judgements if judgement.judge == judge
-    }
-    training = [match for match in sample.matches if match.split == "train"]
-    results = [
-        result
-        for match in training
-        for result in _results(match, judgements.get(match.id), utility)
-    ]
-    return tally(results, names) if results else None
+    judgements = {each.match: each for each in sample.judgements if each.judge == judge}
+    results: list[Meeting] = []
+    for match in sample.matches:
+        if match.split == "train":
+            results += meetings(match, judgements.get(match.id), utility)
+    if not results:
+        return None
+    return tally(results, names)
 
 
-def _results(match: Match, judgement: Judgement | None, utility: str) -> Iterator[Meeting]:
+def meetings(match: Match, judgement: Judgement | None, utility: str) -> Iterator[Meeting]:
     """Mean judged result over the seats of each two players of a match."""
-    scores: Mapping[str, float] = {} if judgement is None else judgement.by_seat(utility)
+    scores: Mapping[str, float] = {}
+    if judgement is not None:
+        scores = judgement.by_seat(utility)
     seats = sorted(match.seats.items(), key=lambda seat: seat[1])
-    values: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+    judged: dict[tuple[str, str], list[float]] = {}
     for (a, first), (b, second) in combinations(seats, 2):
         if first.name != second.name:
+            values = judged.setdefault((first.name, second.name), [])
             value = preference(scores.get(a), scores.get(b))
-            values[first.name, second.name].append(value)
-    for (first, second), every in values.items():
-        judged = [value for value in every if value is not None]
-        yield Meeting(first, second, fmean(judged) if judged else None, match.prompt)
+            if value is not None:
+                values.append(value)
+    for (first, second), values in judged.items():
+        mean = fmean(values) if values else None
+        yield Meeting(first, second, mean, match.prompt)
 
 
 def tokens(sample: Sample, meeting_game: str) -> list[Tokens]:
@@ -154,16 +164,18 @@ def tokens(sample: Sample, meeting_game: str) -> list[Tokens]:
 
     Matches of the game `meeting_game` repeat recorded answers, which cost nothing again.
     """
-    playing = _playing(sample, meeting_game)
-    judging = _judging(sample)
+    playing = tokens_of_playing(sample, meeting_game)
+    judging = tokens_of_judging(sample)
+    names = dict.fromkeys([*sorted(playing), *sorted(judging)])
     usages = []
-    for name in dict.fromkeys([*sorted(playing), *sorted(judging)]):
-        counts = (*playing.get(name, (0, 0, 0)), judging.get(name, 0))
-        usages.append(Tokens(name, *(round(count * sample.scale) for count in counts)))
+    for name in names:
+        counts = [*playing.get(name, (0, 0, 0)), judging.get(name, 0)]
+        scaled = [round(count * sample.scale) for count in counts]
+        usages.append(Tokens(name, *scaled))
     return usages
 
 
-def _playing(sample: Sample, meeting_game: str) -> dict[str, list[int]]:
+def tokens_of_playing(sample: Sample, meeting_game: str) -> dict[str, list[int]]:
     """Player -> [answers, tokens generated, tokens read]."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for match in sample.matches:
@@ -177,7 +189,8 @@ def _playing(sample: Sample, meeting_game: str) -> dict[str, list[int]]:
     return counts
 
 
-def _judging(sample: Sample) -> dict[str, int]:
+def tokens_of_judging(sample: Sample) -> dict[str, int]:
+    """Voter or reviewer -> tokens that its judging took."""
     counts: dict[str, int] = defaultdict(int)
     for judgement in sample.judgements:
         for vote in judgement.votes:

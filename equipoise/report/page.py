@@ -56,6 +56,7 @@ from equipoise.ledger.ledger import MEETING, FinishedStage
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.people.vote_results import people_sections
 from equipoise.players.local import Local
+from equipoise.ratings.base import Rating
 from equipoise.report.best_responses import best_response, best_responses
 from equipoise.report.history import SAMPLE, history, measures_type, records
 from equipoise.report.match_cards import CARDS, match_cards, match_up_table, tokens
@@ -82,33 +83,52 @@ def page(
     whom; beside: measurements of other runs, by title. Raises RunError for a measurement that this
     version cannot read.
     """
-    measured, kind = history(run, beside), measures_type(run)
+    kind = measures_type(run)
+    measured = history(run, beside)
     recorded = records(run, sample)
-    size = SampleSize(len(recorded.sample.matches), recorded.sample.total)
+    sampled = recorded.sample
+    size = SampleSize(len(sampled.matches), sampled.total)
     totals = counts(run, recorded.stages)
+    compared = list(against_start(run.ledger))
+
+    trusted = which_to_trust(run)
+    lead = f"Which to trust: {trusted}." if trusted else ""
+    sections = [headline_section(headlines(run), lead)]
+    selection = run.ledger.stage_facts("select")
+    if selection:
+        sections.append(selection_section(SelectionRecord.read(selection)))
+    sections += measured.sections(recorded)
+    own = best_response(run)
+    exploiters = [own] if own else list(best_responses(run))
+    if exploiters:
+        sections.append(best_responses_section(exploiters))
+    sections.append(benchmarks_section(compared))
+    sections += training_sections(run, measured, recorded, size)
+    if run.config.game.payoff_AM() is None:  # in a finite game a pay-off is no opinion
+        reports = judge_report(sampled.matches, sampled.judgements, run.config.utility)
+        sections += judge_sections(reports, size)
+    sections += people_sections(run)
+    sections.append(losses_section(list(training_curves(run)), hand_over_rows(run)))
+    sections.append(counts_section(totals, drop_counts(recorded.stages)))
     accounts = [Account(name, spent) for name, spent in run.ledger.accounts().items()]
+    durations = []
+    for time in stage_times(run.ledger.stages()).values():
+        durations.append(Duration(time.stage, time.seconds))
+        for part, seconds in time.parts.items():
+            durations.append(Duration(part, seconds, inside=time.stage))
+    sections.append(cost_section(accounts, tokens(sampled, MEETING), size, durations))
     shown, content_warning = match_cards(run, measured, recorded.stages, cards)
-    sections = [
-        headline_section(headlines(run), _trusted(run)),
-        *_selection(run),
-        *measured.sections(recorded),
-        *_best_responses(run),
-        benchmarks_section(list(against_start(run.ledger))),
-        *_training(run, measured, recorded, size),
-        *_judges(run, recorded, size),
-        *people_sections(run),
-        losses_section(list(training_curves(run)), hand_over_rows(run)),
-        counts_section(totals, drop_counts(recorded.stages)),
-        cost_section(accounts, tokens(recorded.sample, MEETING), size, list(_durations(run))),
-        matches_section(shown, int(totals["matches"]), content_warning, kind.card_note),
-        configuration_section(run.config.yaml()),
-    ]
-    warnings = [*cautions(run), *kind.warnings(measured, recorded)]
+    matches = int(totals["matches"])
+    sections.append(matches_section(shown, matches, content_warning, kind.card_note))
+    sections.append(configuration_section(run.config.yaml()))
+
+    warnings = cautions(run)
+    warnings += kind.warnings(measured, recorded)
     if totals["unjudged share"] > UNJUDGED:
         warnings.append(
             f"{totals['unjudged share']:.1%} of the answers could not be judged; they count nowhere"
         )
-    warnings += unread_reviews(recorded.sample.judgements)
+    warnings += unread_reviews(sampled.judgements)
     now = datetime.datetime.now(datetime.UTC)
     generation = measured.last.generation if measured.last else 0
     return Page(
@@ -122,12 +142,15 @@ def page(
 
 def unread_reviews(judgements: Iterable[Judgement]) -> list[str]:
     """A sentence where more than UNJUDGED of the judges' reviews of gradings have no verdict."""
-    reviews = [review for judgement in judgements for review in judgement.reviews]
-    unread = sum(not review.battles for review in reviews)
-    if unread <= UNJUDGED * len(reviews):
+    reviews = 0
+    unread = 0
+    for judgement in judgements:
+        reviews += len(judgement.reviews)
+        unread += sum(not review.battles for review in judgement.reviews)
+    if unread <= UNJUDGED * reviews:
         return []
     return [
-        f"{unread / len(reviews):.1%} of the comparisons of gradings could not be read, and taught "
+        f"{unread / reviews:.1%} of the comparisons of gradings could not be read, and taught "
         "nothing; a shorter question (judge.meta_text), a longer max_length or more max_new_tokens "
         "help"
     ]
@@ -146,68 +169,80 @@ def cautions(run: RunDirectory) -> list[str]:
     """Sentences on thoughts that never ended, and on a finished run that cannot have learned, or
     whose change nobody can tell.
     """
-    return [*_endless_thoughts(run), *_unmoved(run)]
+    return [*endless_thoughts(run), *unmoved(run)]
 
 
 def thought_counts(run: RunDirectory) -> dict[str, Counter[str]]:
     """Player's name -> its `moves`, those that `thought`, and those `unfinished`, over the run."""
     totals: dict[str, Counter[str]] = defaultdict(Counter)
-    for _, _, _, facts, _ in run.ledger.stages("play"):
-        for name, count in facts.get("thoughts", {}).items():
+    for stage in run.ledger.stages("play"):
+        for name, count in stage.facts.get("thoughts", {}).items():
             totals[name].update(count)
     return totals
 
 
-def _endless_thoughts(run: RunDirectory) -> Iterator[str]:
+def endless_thoughts(run: RunDirectory) -> Iterator[str]:
+    """Sentences on players whose thoughts used up their tokens."""
     for name, count in thought_counts(run).items():
-        if count["unfinished"]:
-            share = count["unfinished"] / count["moves"]
-            player = run.config.players.get(name)
-            most = getattr(player, "max_new_tokens", None)
-            setting = f"max_new_tokens = {most}" if most else "max_new_tokens"
-            unlimited = isinstance(player, Local) and player.thinking_tokens is None
-            limit = ", or limit them by thinking_tokens" if unlimited else ""
-            yield (
-                f"{share:.1%} of {count['moves']:,} answers of '{name}' thought to the end of "
-                f"their tokens and are unjudged: raise {setting}{limit}"
-            )
+        if not count["unfinished"]:
+            continue
+        share = count["unfinished"] / count["moves"]
+        player = run.config.players.get(name)
+        setting = "max_new_tokens"
+        most = getattr(player, "max_new_tokens", None)
+        if most:
+            setting = f"max_new_tokens = {most}"
+        limit = ""
+        if isinstance(player, Local) and player.thinking_tokens is None:
+            limit = ", or limit them by thinking_tokens"
+        yield (
+            f"{share:.1%} of {count['moves']:,} answers of '{name}' thought to the end of "
+            f"their tokens and are unjudged: raise {setting}{limit}"
+        )
 
 
-def _unmoved(run: RunDirectory) -> list[str]:
-    measured, config = history(run), run.config
+def unmoved(run: RunDirectory) -> list[str]:
+    """Sentences on a finished run none of whose measures has moved."""
+    config = run.config
+    measured = history(run)
     last = measured.last
-    if last is None or not 0 < config.generations == last.generation or not config.learning:
+    if last is None or not config.learning:
+        return []
+    if config.generations == 0 or last.generation != config.generations:
         return []
     moved = changes_told(measured, measured.rows())
     for row in against_start(run.ledger):
-        if row.start is not None and (change := row.differences.get(row.result.headline)):
+        change = row.differences.get(row.result.headline)
+        if row.start is not None and change:
             moved.append(change.interval.low > 0 or change.interval.high < 0)
     if any(moved):
         return []
-    sentence = (
-        f"No change can be told from none: of {len(moved)} measures, none has moved from the "
-        "start by more than its 95 % interval"
-    )
-    return [*([sentence] if moved else []), *_few_steps(run)]
+    sentences = []
+    if moved:
+        sentences.append(
+            f"No change can be told from none: of {len(moved)} measures, none has moved from the "
+            "start by more than its 95 % interval"
+        )
+    sentences += few_steps(run)
+    return sentences
 
 
-def _few_steps(run: RunDirectory) -> Iterator[str]:
+def few_steps(run: RunDirectory) -> Iterator[str]:
+    """Sentences on learners that took too few optimizer steps to move."""
     steps: Counter[str] = Counter()
-    for key, _, _, facts, _ in run.ledger.stages("learn"):
-        steps[key.rpartition("/")[2]] += int(facts.get("steps", 0))
+    for stage in run.ledger.stages("learn"):
+        learner = stage.key.rpartition("/")[2]
+        steps[learner] += int(stage.facts.get("steps", 0))
     for name in run.config.learning:
         trainer = run.config.learner_of(name)
-        if trainer.needs != "game" and steps[name] < FEW_STEPS:
-            yield (
-                f"'{name}' took {steps[name] or 'no'} optimizer step{'s' * (steps[name] != 1)} in "
-                f"the whole run, fewer than {FEW_STEPS}, and can hardly have moved; more prompts, "
-                "smaller batches or a higher learner.learning_rate help"
-            )
-
-
-def _trusted(run: RunDirectory) -> str:
-    text = which_to_trust(run)
-    return f"Which to trust: {text}." if text else ""
+        if trainer.needs == "game" or steps[name] >= FEW_STEPS:
+            continue
+        plural = "" if steps[name] == 1 else "s"
+        yield (
+            f"'{name}' took {steps[name] or 'no'} optimizer step{plural} in "
+            f"the whole run, fewer than {FEW_STEPS}, and can hardly have moved; more prompts, "
+            "smaller batches or a higher learner.learning_rate help"
+        )
 
 
 def which_to_trust(run: RunDirectory) -> str:
@@ -215,10 +250,12 @@ def which_to_trust(run: RunDirectory) -> str:
     held-out prompts are not; else nothing.
     """
     players = run.config.players
-    sampled = [getattr(players[name], "temperature", 0.0) for name in run.config.learning]
     sets = run.config.evaluate.sets or {}
     greedy = [name for name, of_set in sets.items() if of_set.temperature == 0]
-    if not greedy or not any(sampled) or len(history(run).measurements) < 2:
+    sampled = [getattr(players[name], "temperature", 0.0) for name in run.config.learning]
+    if not greedy or not any(sampled):
+        return ""
+    if len(history(run).measurements) < 2:
         return ""
     return (
         f"{', '.join(greedy)} (temperature 0); sampled at {max(sampled):g}, the held-out score "
@@ -235,21 +272,7 @@ def changes(run: RunDirectory) -> list[Change]:
     return [*measured.changes(), *of_sets]
 
 
-def _best_responses(run: RunDirectory) -> Iterator[Section]:
-    """The result of the run's own exploiter, or of those trained against its players."""
-    own = best_response(run)
-    trained = [own] if own else list(best_responses(run))
-    if trained:
-        yield best_responses_section(trained)
-
-
-def _selection(run: RunDirectory) -> Iterator[Section]:
-    facts = run.ledger.stage_facts("select")
-    if facts:
-        yield selection_section(SelectionRecord.read(facts))
-
-
-def _training(
+def training_sections(
     run: RunDirectory, measured: History[Measures], recorded: Records, size: SampleSize
 ) -> Iterator[Section]:
     """Sections that compare players in training, where they play alike."""
@@ -257,83 +280,67 @@ def _training(
     names = list(config.players)
     if len(names) < 2 or not config.game.symmetric:
         return
-    triples = measured.last.measures.cyclic_triples if measured.last else None
+    triples = 0.0
+    if measured.last:
+        triples = measured.last.measures.cyclic_triples or 0.0
+    warning = caution(cyclic_warning(triples))
     unit = config.training_ratings.kind.replace("_", " ")
-    warning = caution(cyclic_warning(triples or 0.0))
-    ratings = list(_rating_curves(run, names))
+    ratings = list(rating_curves(run, names))
     yield training_ratings_section(ratings, unit, warning)
     if SCORE in measures_type(run).quantities:
         scores = curves(measured, SCORE)
-        clouds, correlations = _standing_against_score(ratings, scores.curves)
+        clouds, correlations = standing_against_score(ratings, scores.curves)
         yield standing_against_score_section(clouds, correlations, unit, scores.unit)
     judge = config.judge_of(config.measured[0]).name
     table = match_up_table(recorded.sample, names, judge, config.utility)
     yield match_ups_section(table, judge, size)
 
 
-def _standing_against_score(
+def standing_against_score(
     ratings: Sequence[Curve], scores: Sequence[Curve]
 ) -> tuple[list[Curve], list[tuple[int, int, float | None]]]:
     """Each player's ratings over its scores; (generation, players, their rank correlation)."""
-    score_of = {curve.name: dict(zip(curve.x, curve.mean, strict=True)) for curve in scores}
+    scores_of = {curve.name: dict(zip(curve.x, curve.mean, strict=True)) for curve in scores}
     clouds: list[Curve] = []
     by_generation: dict[float, list[tuple[float, float]]] = {}
     for curve in ratings:
+        score_at = scores_of.get(curve.name, {})
         points: list[tuple[float, float]] = []
         for t, rating in zip(curve.x, curve.mean, strict=True):
-            score = score_of.get(curve.name, {}).get(t, math.nan)
+            score = score_at.get(t, math.nan)
             if math.isfinite(score) and math.isfinite(rating):
                 points.append((score, rating))
                 by_generation.setdefault(t, []).append((score, rating))
         if points:
             own_scores, own_ratings = zip(*points, strict=True)
             clouds.append(Curve(curve.name, curve.unit, own_scores, own_ratings))
-    correlations = [
-        (int(t), len(points), spearman(*np.array(points).T))
-        for t, points in sorted(by_generation.items())
-    ]
+    correlations = []
+    for t, points in sorted(by_generation.items()):
+        score_N, rating_N = np.array(points).T
+        correlations.append((int(t), len(points), spearman(score_N, rating_N)))
     return clouds, correlations
 
 
-def _rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
+def rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
     """The rating of each player after the matches of each generation; NaN where it met nobody, and
     none where nobody met another.
     """
-    if not any(facts["duels"] for _, _, _, facts, _ in run.ledger.stages("rate")):
+    stages = run.ledger.stages("rate")
+    if not any(stage.facts["duels"] for stage in stages):
         return
-    rated = [
-        (float(t), {row["name"]: RatingRecord(**row).rating for row in facts["ratings"]})
-        for _, t, _, facts, _ in run.ledger.stages("rate")
-    ]
-    for name in names:
-        rows = [by_name.get(name) for _, by_name in rated]
-        values = [math.nan if row is None else row.value for row in rows]
-        if not any(map(math.isfinite, values)):
-            continue
-        yield Curve(
-            name,
-            "",
-            tuple(t for t, _ in rated),
-            tuple(values),
-            tuple(math.nan if row is None else row.low for row in rows),
-            tuple(math.nan if row is None else row.high for row in rows),
-        )
-
-
-def _judges(run: RunDirectory, recorded: Records, size: SampleSize) -> Iterator[Section]:
-    """Sections on the judges; in a finite game a pay-off is no opinion."""
-    if run.config.game.payoff_AM() is None:
-        sample = recorded.sample
-        utility = run.config.utility
-        reports = judge_report(sample.matches, sample.judgements, utility)
-        yield from judge_sections(reports, size)
-
-
-def _durations(run: RunDirectory) -> Iterator[Duration]:
-    for time in stage_times(run.ledger.stages()).values():
-        yield Duration(time.stage, time.seconds)
-        for part, seconds in time.parts.items():
-            yield Duration(part, seconds, inside=time.stage)
+    generations = tuple(float(stage.generation) for stage in stages)
+    unknown = Rating("", math.nan, math.nan, math.nan)
+    ratings_of: dict[str, list[Rating]] = {name: [] for name in names}
+    for stage in stages:
+        rated = {row["name"]: RatingRecord(**row).rating for row in stage.facts["ratings"]}
+        for name, ratings in ratings_of.items():
+            ratings.append(rated.get(name, unknown))
+    for name, ratings in ratings_of.items():
+        values = tuple(rating.value for rating in ratings)
+        if any(map(math.isfinite, values)):
+            low = tuple(rating.low for rating in ratings)
+            high = tuple(rating.high for rating in ratings)
+            yield Curve(name, "", generations, values, low, high)
 
 
 # -- curves of the optimizer steps
@@ -341,34 +348,35 @@ def _durations(run: RunDirectory) -> Iterator[Duration]:
 
 def training_curves(run: RunDirectory) -> Iterator[Series]:
     """Loss and margin over all steps, or policy gradients' own numbers."""
-    lines = [line for line in run.metrics() if "/learn/" in line["stage"]]
+    lines_of: dict[str, list[Line]] = defaultdict(list)
+    for line in run.metrics():
+        _, is_learning, learner = line["stage"].rpartition("/learn/")
+        if is_learning:
+            lines_of[learner].append(line)
     for learner in run.config.learning:
-        own = [line for line in lines if line["stage"].endswith(f"/learn/{learner}")]
+        own = lines_of[learner]
         with_loss = [line for line in own if "loss" in line]
         if with_loss:
-            yield from _curves_by_generation(learner, with_loss)
+            yield from curves_by_generation(learner, with_loss)
         else:
-            yield from _whole_curves(learner, own)
+            yield from whole_curves(learner, own)
 
 
 def hand_over_rows(run: RunDirectory) -> list[tuple[str, ...]]:
     """Rows of trained players: distance from what was trained, or why unknown; share played."""
-    compared = (
-        (birth.player, birth.facts)
-        for birth in run.ledger.players()
-        if "played_gap" in birth.facts or "not_compared" in birth.facts
-    )
-    return [
-        (
-            str(player),
-            facts.get("not_compared") or number(facts["played_gap"], "nats a token"),
-            number(facts.get("played_share"), "%"),
-        )
-        for player, facts in compared
-    ]
+    rows = []
+    for birth in run.ledger.players():
+        facts = birth.facts
+        if "played_gap" not in facts and "not_compared" not in facts:
+            continue
+        gap = facts.get("not_compared")
+        if not gap:
+            gap = number(facts["played_gap"], "nats a token")
+        rows.append((str(birth.player), gap, number(facts.get("played_share"), "%")))
+    return rows
 
 
-def _curves_by_generation(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
+def curves_by_generation(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
     """Of a learner whose steps begin anew in each generation."""
     stages = list(dict.fromkeys(line["stage"] for line in lines))
     for name in RESTARTED:
@@ -377,22 +385,24 @@ def _curves_by_generation(learner: str, lines: Sequence[Line]) -> Iterator[Serie
         boundaries = []
         before = 0.0
         for stage in stages:
-            part = [line for line in lines if line["stage"] == stage and name in line]
             boundaries.append(before)
-            x += [before + line.get("step", i + 1) for i, line in enumerate(part)]
-            y += [line[name] for line in part]
-            before = x[-1] if x else before
+            part = [line for line in lines if line["stage"] == stage and name in line]
+            for step, line in enumerate(part, 1):
+                x.append(before + line.get("step", step))
+                y.append(line[name])
+            if x:
+                before = x[-1]
         if x:
             yield Series(f"{name} of {learner}", tuple(x), tuple(y), tuple(boundaries))
 
 
-def _whole_curves(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
+def whole_curves(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
     """One curve over all generations, of a learner that counts its few steps through."""
     for name in CONTINUED:
         part = [line for line in lines if name in line]
-        x = tuple(line.get("step", i + 1) for i, line in enumerate(part))
-        y = tuple(line[name] for line in part)
-        if x:
+        if part:
+            x = tuple(line.get("step", count) for count, line in enumerate(part, 1))
+            y = tuple(line[name] for line in part)
             yield Series(f"{name.replace('_', ' ')} of {learner}", x, y)
 
 
@@ -440,52 +450,58 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
         judged.append(failed.facts)
     answers = sum(facts["answers"] for facts in judged)
     unjudged = sum(facts["answers"] * facts["unjudged_share"] for facts in judged)
-    share = unjudged / answers if answers else 0.0
-    matches = {"matches": records["matches"] - side_by_side}
-    if side_by_side:
-        matches["answers set side by side"] = 2 * side_by_side
-    cut = {
-        f"{what} with answers that were cut": number
-        for what in ("pairs", "episodes")
-        if (number := sum(s.facts.get(f"cut_{what}", 0) for s in stages))
-    }
     thoughts: Counter[str] = Counter()
     for of_player in thought_counts(run).values():
         thoughts.update(of_player)
-    thinking = {
-        "answers with thoughts": thoughts["thought"],
-        "thoughts without an end share": thoughts["unfinished"] / max(1, thoughts["moves"]),
-    }
-    return {
-        "prompts": records["prompts"],
-        **matches,
-        **(thinking if thoughts else {}),
-        "judgements": records["judgements"],
-        "answers judged": round(answers - unjudged),
-        "unjudged share": share if answers else _share_under_way(run),
-        "pairs": records["pairs"],
-        **cut,
-        **({"episodes": records["episodes"]} if records["episodes"] else {}),
-        "log-probabilities kept": records["logprobs"],
-        "seconds": round(sum(t.seconds for t in stage_times(run.ledger.stages()).values())),
-    }
+
+    named: dict[str, int | float] = {"prompts": records["prompts"]}
+    named["matches"] = records["matches"] - side_by_side
+    if side_by_side:
+        named["answers set side by side"] = 2 * side_by_side
+    if thoughts:
+        named["answers with thoughts"] = thoughts["thought"]
+        endless = thoughts["unfinished"] / max(1, thoughts["moves"])
+        named["thoughts without an end share"] = endless
+    named["judgements"] = records["judgements"]
+    named["answers judged"] = round(answers - unjudged)
+    if answers:
+        named["unjudged share"] = unjudged / answers
+    else:
+        named["unjudged share"] = share_under_way(run)
+    named["pairs"] = records["pairs"]
+    for what in ("pairs", "episodes"):
+        cut = sum(stage.facts.get(f"cut_{what}", 0) for stage in stages)
+        if cut:
+            named[f"{what} with answers that were cut"] = cut
+    if records["episodes"]:
+        named["episodes"] = records["episodes"]
+    named["log-probabilities kept"] = records["logprobs"]
+    times = stage_times(run.ledger.stages()).values()
+    named["seconds"] = round(sum(time.seconds for time in times))
+    return named
 
 
-def _share_under_way(run: RunDirectory) -> float:
+def share_under_way(run: RunDirectory) -> float:
     """The share of judgements without any score, of stages that are not finished, too."""
-    counted = [(n, missing) for _, part, n, missing in run.ledger.judges() if part != "benchmark"]
-    total = sum(n for n, _ in counted)
-    return sum(missing for _, missing in counted) / total if total else 0.0
+    total = 0
+    missing = 0
+    for _, part, count, without_score in run.ledger.judges():
+        if part != "benchmark":
+            total += count
+            missing += without_score
+    if not total:
+        return 0.0
+    return missing / total
 
 
 def drop_counts(stages: Sequence[StageRecord]) -> dict[str, int]:
     """Numbers of what was left out, by what it was and the reason."""
     totals: Counter[str] = Counter()
     for stage in stages:
-        reasons = stage.facts.get("dropped", {})
         for what in ("pairs", "episodes", "prompts"):
             if what in stage.facts:
-                totals.update({f"{what}: {why}": n for why, n in reasons.items()})
-        unjudged = stage.facts.get("reasons", {})
-        totals.update({f"judging: {why}": n for why, n in unjudged.items()})
+                for reason, count in stage.facts.get("dropped", {}).items():
+                    totals[f"{what}: {reason}"] += count
+        for reason, count in stage.facts.get("reasons", {}).items():
+            totals[f"judging: {reason}"] += count
     return dict(totals)

@@ -1,10 +1,9 @@
 """A run in brief, from its records, while it is running too: `status`, a line, a small table."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from html import escape
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -44,28 +43,28 @@ class Summary:
 
     def text(self) -> str:
         """`Run 'quickstart' in runs/x: finished, 2 of 2 generations; policy@2 …`."""
-        scores = [
-            f"{learner.player} scores {learner.now}, at the start {learner.start}"
-            for learner in self.learners[:MANY]
-        ]
-        if len(self.learners) > MANY:
-            scores.append(f"and {len(self.learners) - MANY} more learners")
-        return "; ".join([f"Run '{self.name}' in {self.folder}: {self._state()}", *scores])
+        parts = [f"Run '{self.name}' in {self.folder}: {self.state_text()}"]
+        for learner in self.learners[:MANY]:
+            parts.append(f"{learner.player} scores {learner.now}, at the start {learner.start}")
+        more = len(self.learners) - MANY
+        if more > 0:
+            parts.append(f"and {more} more learners")
+        return "; ".join(parts)
 
     def html(self) -> str:
         """The same as a table."""
-        head = f"<b>{escape(self.name)}</b> in {escape(self.folder)}: {self._state()}"
-        rows = "".join(
-            f"<tr><td>{escape(learner.player)}</td><td>{escape(learner.start)}</td>"
-            f"<td>{escape(learner.now)}</td></tr>"
-            for learner in self.learners
-        )
-        if not rows:
+        head = f"<b>{escape(self.name)}</b> in {escape(self.folder)}: {self.state_text()}"
+        if not self.learners:
             return f"<div>{head}</div>"
-        titles = "<tr><th></th><th>score at the start</th><th>now</th></tr>"
-        return f"<div>{head}<table>{titles}{rows}</table></div>"
+        rows = "<tr><th></th><th>score at the start</th><th>now</th></tr>"
+        for learner in self.learners:
+            cells = (learner.player, learner.start, learner.now)
+            columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+            rows += f"<tr>{columns}</tr>"
+        return f"<div>{head}<table>{rows}</table></div>"
 
-    def _state(self) -> str:
+    def state_text(self) -> str:
+        """The state, and how far the run has come."""
         return f"{self.state}, {self.generation} of {self.generations} generations"
 
 
@@ -78,40 +77,39 @@ def summary(run: RunDirectory) -> Summary:
         if "score" in row:
             first.setdefault(row["name"], row)
             last[row["name"]] = row
-    learned = [t for _, t, *_ in run.ledger.stages("learn")]
+    learners = []
+    for name, row in last.items():
+        learners.append(Progress(row["player"], score_text(first[name]), score_text(row)))
     generations = int(run.settings["generations"])
     generation = max((row["generation"] for row in measured), default=0)
-    learners = (
-        Progress(row["player"], _score(first[name]), _score(row)) for name, row in last.items()
-    )
+    learned = [stage.generation + 1 for stage in run.ledger.stages("learn")]
+    state = "unfinished"
+    if is_running(run.folder):
+        state = "running"
+    elif generation == generations:
+        state = "finished"
+    folder = run.folder
+    here = Path.cwd()
+    if folder.is_relative_to(here):
+        folder = folder.relative_to(here)
     return Summary(
         name=str(run.settings["name"]),
-        folder=_shown(run.folder),
-        state=_state(run, generation == generations),
-        generation=max([generation, *(t + 1 for t in learned)]),
+        folder=str(folder),
+        state=state,
+        generation=max([generation, *learned]),
         generations=generations,
         learners=tuple(learners),
     )
 
 
-def _state(run: RunDirectory, finished: bool) -> str:
-    if is_running(run.folder):
-        return "running"
-    return "finished" if finished else "unfinished"
-
-
-def _score(row: Row) -> str:
-    low, high = row.get("score_low", nan), row.get("score_high", nan)
+def score_text(row: Row) -> str:
+    """A row's score with its interval, in percent where it is a share."""
+    low = row.get("score_low", nan)
+    high = row.get("score_high", nan)
     interval = Interval(row["score"], low, high, int(row.get("score_n", 0)))
-    bounds = (interval.mean, low, high)
-    is_share = all(0 <= bound <= 1 for bound in bounds if bound == bound)
+    known = [bound for bound in (interval.mean, low, high) if not isnan(bound)]
+    is_share = all(0 <= bound <= 1 for bound in known)
     return interval.text("%" if is_share else "")
-
-
-def _shown(folder: Path) -> str:
-    """The folder from here, where it lies below."""
-    here = Path(os.getcwd())
-    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
 def progress(run: RunDirectory) -> dict[str, Any]:
@@ -121,74 +119,61 @@ def progress(run: RunDirectory) -> dict[str, Any]:
     generation = None if last is None else last.generation
     # A run of no generations is made to measure a model on named sets.
     only_measured = run.config.generations == 0 and bool(run.ledger.stages(STAGE))
-    named_counts = counts(run, stage_records(run))
-    return {
+    facts: dict[str, Any] = {
         "run": str(run.folder),
         "name": run.config.name,
         "generation": generation,
         "generations": run.config.generations,
         "finished": generation == run.config.generations or only_measured,
         "last_stage": stages[-1].key if stages else None,
-        **_turn([stage.facts["learn"] for stage in stages if stage.stage == "turn"]),
-        "records": {name.replace(" ", "_"): value for name, value in named_counts.items()},
-        "time": {name: _time(time) for name, time in stage_times(stages).items()},
-        "spent": {
-            account: {name: round(amount, 6) for name, amount in asdict(spent).items()}
-            for account, spent in run.ledger.accounts().items()
-        },
-        **_best_responses(run),
-        **_devices(run),
-        **_failure(run),
-        "judges": list(_judges(run)),
-        "cautions": cautions(run),
-        "headlines": [asdict(line) for line in headlines(run)],
-        "measured": {} if last is None else last.measures.all_numbers(),
     }
-
-
-def _devices(run: RunDirectory) -> dict[str, list[str]]:
-    """The devices that the run's models were computed on, if several or with other threads."""
-    others = run.ledger.meta(OTHER_DEVICES).splitlines()
-    return {"devices": [run.ledger.meta(DEVICE), *others]} if others else {}
-
-
-def _failure(run: RunDirectory) -> dict[str, Any]:
-    """The stage in which the run stopped by an error, and the error."""
+    turns = [stage.facts["learn"] for stage in stages if stage.stage == "turn"]
+    if any(set(names) != set(turns[-1]) for names in turns):  # learners take turns
+        facts["turn"] = ", ".join(turns[-1])
+    named_counts = counts(run, stage_records(run))
+    facts["records"] = {name.replace(" ", "_"): value for name, value in named_counts.items()}
+    facts["time"] = {name: time_facts(time) for name, time in stage_times(stages).items()}
+    facts["spent"] = {}
+    for account, spent in run.ledger.accounts().items():
+        amounts = asdict(spent).items()
+        facts["spent"][account] = {name: round(amount, 6) for name, amount in amounts}
+    own = best_response(run)
+    if own:
+        facts["best_response"] = own
+    others = list(best_responses(run))
+    if others:
+        facts["best_responses"] = others
+    devices = run.ledger.meta(OTHER_DEVICES).splitlines()
+    if devices:
+        facts["devices"] = [run.ledger.meta(DEVICE), *devices]
     failed = run.ledger.failed_stage()
-    if failed is None or is_running(run.folder):
-        return {}
-    return {"failed": {"stage": failed.key, "error": failed.error}}
+    if failed is not None and not is_running(run.folder):
+        facts["failed"] = {"stage": failed.key, "error": failed.error}
+    facts["judges"] = list(judge_facts(run))
+    facts["cautions"] = cautions(run)
+    facts["headlines"] = [asdict(line) for line in headlines(run)]
+    facts["measured"] = {} if last is None else last.measures.all_numbers()
+    return facts
 
 
-def _judges(run: RunDirectory) -> Iterator[dict[str, Any]]:
+def judge_facts(run: RunDirectory) -> Iterator[dict[str, Any]]:
     """What each judge judged in each part of the run, and an example of what it did not."""
     known = {judge.name: judge for judge in run.config.every_judge}
     for name, part, count, missing in run.ledger.judges():
         facts = {"judge": name, "part": part, "judgements": count, "without_score": missing}
         if missing:
             examples = run.ledger.without_score(name, part)
+            reasons = [each.reason for each in examples]
             unread = unread_reply(examples)
-            facts["example"] = unread or next((each.reason for each in examples), "")
+            facts["example"] = unread or next(iter(reasons), "")
             if unread and name in known:
                 facts["advice"] = advice(known[name], unread)
         yield facts
 
 
-def _best_responses(run: RunDirectory) -> dict[str, Any]:
-    """The results of this exploiter's run, and of exploiters trained against this run's players."""
-    own, others = best_response(run), list(best_responses(run))
-    return {
-        **({"best_response": own} if own else {}),
-        **({"best_responses": others} if others else {}),
-    }
-
-
-def _time(time: StageTime) -> dict[str, Any]:
-    parts = {name: round(seconds, 1) for name, seconds in time.parts.items()}
-    return {"seconds": round(time.seconds, 1), **({"parts": parts} if parts else {})}
-
-
-def _turn(turns: list[list[str]]) -> dict[str, str]:
-    """The learners of the last turn, where the turn passes on."""
-    takes_turns = any(set(names) != set(turns[-1]) for names in turns)
-    return {"turn": ", ".join(turns[-1])} if takes_turns else {}
+def time_facts(time: StageTime) -> dict[str, Any]:
+    """The seconds of a stage, and those of the stages inside it."""
+    facts: dict[str, Any] = {"seconds": round(time.seconds, 1)}
+    if time.parts:
+        facts["parts"] = {name: round(seconds, 1) for name, seconds in time.parts.items()}
+    return facts

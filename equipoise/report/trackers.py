@@ -143,12 +143,12 @@ class Trackers(Observer):
         """Log a line of metrics of a learner in the stage `key`."""
         before = self.steps.get(key)
         if before is None:
-            before = self._finished_steps()
+            before = self.finished_steps()
         self.steps[key] = before + int(line.get("steps", 0))
         values = {
             f"{learner}/{name}": value for name, value in line.items() if name not in NOT_LOGGED
         }
-        self._log(values, self.steps[key])
+        self.log_numbers(values, self.steps[key])
 
     def measured(self, measures: Measures, generation: int) -> None:
         """Log the league's numbers at a measurement."""
@@ -167,9 +167,9 @@ class Trackers(Observer):
         for row in rated[-1].facts["ratings"] if rated else ():
             values[f"training_rating/{row['name']}"] = row["value"]
         named = {f"league/{name}": value for name, value in values.items()}
-        self._log(named, self._finished_steps())
+        self.log_numbers(named, self.finished_steps())
 
-    def _finished_steps(self) -> int:
+    def finished_steps(self) -> int:
         """Optimizer steps of all trainings that are finished."""
         finished = self.run.ledger.stages("learn")
         return sum(int(stage.facts.get("steps", 1)) for stage in finished)
@@ -181,7 +181,8 @@ class Trackers(Observer):
         missing = sum(each["answers"] * each["unjudged_share"] for each in facts)
         return missing / answers if answers else None
 
-    def _log(self, values: Mapping[str, Any], step: int) -> None:
+    def log_numbers(self, values: Mapping[str, Any], step: int) -> None:
+        """Send the finite numbers of these values to every tracker."""
         numbers = {
             name: float(value)
             for name, value in values.items()

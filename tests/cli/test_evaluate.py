@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from small import FINITE, start
 
-from equipoise.cli.evaluate import _by_run
+from equipoise.cli.evaluate import players_by_run
 
 ROWS = [{"prompt": f"What is {n}+{n}?", "answer": str(2 * n)} for n in range(1, 5)]
 
@@ -108,7 +108,7 @@ def test_a_run_named_alone_and_with_a_player_is_measured_as_both(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "ledger.sqlite").touch()
-    assert _by_run(["run", "run@policy@1"]) == {"run": ["", "policy@1"]}
+    assert players_by_run(["run", "run@policy@1"]) == {"run": ["", "policy@1"]}
 
 
 def test_a_folder_may_have_an_at_in_its_name(tmp_path, monkeypatch):
@@ -117,4 +117,4 @@ def test_a_folder_may_have_an_at_in_its_name(tmp_path, monkeypatch):
     (tmp_path / "at@noon" / "run" / "ledger.sqlite").touch()
     (tmp_path / "model@2").mkdir()
     given = ["at@noon/run", "at@noon/run@policy@1", "model@2"]
-    assert _by_run(given) == {"at@noon/run": ["", "policy@1"], "model@2": []}
+    assert players_by_run(given) == {"at@noon/run": ["", "policy@1"], "model@2": []}

@@ -82,14 +82,14 @@ def planned():
 
 def test_the_answer_of_a_plan(planned):
     here = planned(costs=(COST, replace(COST, peak_memory=1e9, memory=9e9)))
-    assert plan._answer(here) == {
+    assert plan.answer_facts(here) == {
         "can it run": "yes, on this machine (cpu)",
         "how long": "about 1.5 h at most",
         "memory": "2.0 GB of 9.0 GB at most",
         "cost": "no endpoint is asked",
     }
     too_large = planned(costs=(replace(COST, peak_memory=9e9),))
-    assert plan._answer(too_large)["can it run"] == (
+    assert plan.answer_facts(too_large)["can it run"] == (
         "no, not on this machine (cpu): a, b takes 9.0 of 8.0 GB; set player_defaults.batch_size=1"
     )
     there = planned(
@@ -97,12 +97,12 @@ def test_the_answer_of_a_plan(planned):
         hardware=HARDWARE,
         endpoints=(endpoint("judge", 0.5), endpoint("players.c", 1.25)),
     )
-    answer = plan._answer(there)
+    answer = plan.answer_facts(there)
     assert answer["how long"] == "about 2.0 h at most"
     assert answer["memory"] == "2.0 GB of 8.0 GB on each accelerator at most"
     assert answer["cost"] == "16.0 GPU hours; endpoints: about 1.75 of money"
     unknown = planned(endpoints=(endpoint("judge", 0.5), endpoint("players.c", None)))
-    assert plan._answer(unknown) == {
+    assert plan.answer_facts(unknown) == {
         "can it run": "yes, on this machine",
         "how long": "not estimated",
         "memory": "not estimated: no language model learns",
@@ -112,7 +112,7 @@ def test_the_answer_of_a_plan(planned):
 
 def test_a_plan_for_this_machine_and_for_another(planned, printed):
     here = planned(costs=(COST,), phases=PHASES, endpoints=(endpoint("judge", 0.5),))
-    lines = printed(plan._print, here, Effects())
+    lines = printed(plan.print_plan, here, Effects())
     assert lines[:3] == ["what the run does", "generations 1,000", "players 2,000"]
     assert lines[15:] == [
         "optimizer steps at most 15,000",
@@ -139,11 +139,11 @@ def test_a_plan_for_this_machine_and_for_another(planned, printed):
         "time about 1.5 h at most, on cpu",
     ]
     there = planned(costs=(), phases=PHASES, hardware=HARDWARE)
-    assert printed(plan._print, there, Effects())[16:] == [
+    assert printed(plan.print_plan, there, Effects())[16:] == [
         "what this run touches",
         "nothing beyond its own folder",
     ]
-    assert printed(plan._print_phases, PHASES) == [
+    assert printed(plan.print_phases, PHASES) == [
         "phase by phase",
         "processes memory of each time",
         "play 8 3.0 GB",
@@ -190,15 +190,15 @@ def test_ratings_with_as_many_digits_as_they_need(printed):
     table = PayoffTable.__new__(PayoffTable)
     heads = ["player rating 95 % interval"]
     by_matches = Rerating("matches", "elo", (few, many), table, "beware")
-    assert printed(rate._print, by_matches) == [
+    assert printed(rate.print_ratings, by_matches) == [
         *("elo after generation 0", *heads, "a 1.250 0.500 to 2.000", "b -0.500 –"),
         *("elo after generation 1", *heads, "a -10.0 -20.2 to 3.5", "b 2.0 1.0 to 3.0"),
         "warning: beware",
     ]
     for by, when in (("league", "of the league"), ("votes", "by people's votes")):
-        lines = printed(rate._print, Rerating(by, "elo", (few[:1],), table, ""))
+        lines = printed(rate.print_ratings, Rerating(by, "elo", (few[:1],), table, ""))
         assert lines == [f"elo {when}", *heads, "a 1.250 0.500 to 2.000"]
-    assert printed(rate._print, Rerating("votes", "elo", ((),), table, "")) == [
+    assert printed(rate.print_ratings, Rerating("votes", "elo", ((),), table, "")) == [
         "elo by people's votes",
         *heads,
     ]
@@ -215,7 +215,7 @@ def test_another_judge_beside_the_runs_own(printed, tmp_path):
         agreement=None,
         report=None,
     )
-    assert printed(rate._print_judgement, rejudged) == [
+    assert printed(rate.print_judgement, rejudged) == [
         "player mine theirs",
         *("a@0 1.000 2.000", "b@0 0.500 –", "c@0 – 0.250"),
         "mine on 7 matches",
@@ -243,7 +243,7 @@ def test_scores_on_sets(printed, tmp_path):
     change = {"score": Estimate(0.25, 0.125, 0.375, 8)}
     rows = [(one, AgainstStart(start, None, {})), (one, AgainstStart(end, start, change))]
     deeper = f"go deeper: equipoise report {one}"
-    lines = printed(evaluate._print, rows)
+    lines = printed(evaluate.print_results, rows)
     assert lines == [
         "set player metric 95 % interval over the start items",
         "sums a@0 score 25.0 % (15.0 to 35.0) – 1,200",
@@ -254,7 +254,7 @@ def test_scores_on_sets(printed, tmp_path):
     foreign = result("arc", "a@1", 0.5, source="lm_eval 0.4")
     rows = [(one, AgainstStart(r, None, {})) for r in (end, judged)]
     rows += [(other, AgainstStart(foreign, None, {}))]
-    lines = printed(evaluate._print, rows)
+    lines = printed(evaluate.print_results, rows)
     assert lines[0] == "run set player metric 95 % interval over the start items"
     assert [line.partition(" a@1")[0] for line in lines[1:4]] == [
         *("one sums (exact)", "one sums (shorter)", "other arc (lm_eval 0.4)")
@@ -270,7 +270,7 @@ def test_sweeps_name_their_run_where_there_are_several(printed, tmp_path, severa
 
     one, other = tmp_path / "one", tmp_path / "other"
     rows = [(path, swept(v)) for path in (one, other)[: 1 + several] for v in (0.0, 1.0)]
-    lines = printed(evaluate._print, rows)
+    lines = printed(evaluate.print_results, rows)
     titles = [line for line in lines if line.startswith(("one: ", "other: "))]
     assert [t.partition(":")[0] for t in titles] == (["one", "other"] if several else [])
     assert "sums" in lines[0] and sum(line.startswith("go deeper") for line in lines) == 1 + several
@@ -278,11 +278,9 @@ def test_sweeps_name_their_run_where_there_are_several(printed, tmp_path, severa
 
 def test_targets_are_grouped_by_run_in_their_order(recorded_folder):
     run = str(recorded_folder("people"))
-    assert evaluate._by_run([f"{run}@b", "org/model", f"{run}@a@0", run, "http://x@y/v1"]) == {
-        run: ["b", "a@0", ""],
-        "org/model": [],
-        "http://x@y/v1": [],
-    }
+    assert evaluate.players_by_run(
+        [f"{run}@b", "org/model", f"{run}@a@0", run, "http://x@y/v1"]
+    ) == {run: ["b", "a@0", ""], "org/model": [], "http://x@y/v1": []}
 
 
 def played(judgement):
@@ -298,12 +296,12 @@ def test_the_end_of_a_match(printed):
         "j", "m", "matrix", {"row": {"score": 1.0, "x": 0.5}, "column": {"score": -1.0}}
     )
     moves = ["the match is over:", "row (ann@0): rock␛[1m", "column (polly@2): too late"]
-    assert printed(play._print_result, played(scored), False) == [
+    assert printed(play.print_result, played(scored), False) == [
         *(*moves, "row: score 1, x 0.5", "column: score -1")
     ]
-    assert printed(play._print_result, played(None), False) == moves
+    assert printed(play.print_result, played(None), False) == moves
     unjudged = Judgement("j", "m", "matrix", None, "nobody moved")
-    assert printed(play._print_result, played(unjudged), False) == [
+    assert printed(play.print_result, played(unjudged), False) == [
         *(*moves, "not judged: nobody moved")
     ]
 
@@ -311,10 +309,10 @@ def test_the_end_of_a_match(printed):
 def test_only_what_is_new_in_a_chat_is_shown():
     first = (Message("system", "rules"), Message("assistant", "an example"), user("go"))
     longer = (*first, Message("assistant", "mine"), user("theirs"))
-    assert play._unseen((), first) == first
-    assert play._unseen(first, longer) == [user("theirs")]
-    assert play._unseen(first, longer[1:]) == longer[1:]
-    assert play._unseen(longer, first) == first
+    assert play.unseen_messages((), first) == first
+    assert play.unseen_messages(first, longer) == [user("theirs")]
+    assert play.unseen_messages(first, longer[1:]) == longer[1:]
+    assert play.unseen_messages(longer, first) == first
 
 
 def test_what_the_judge_said_once_is_shown(printed):
@@ -327,7 +325,7 @@ def test_what_the_judge_said_once_is_shown(printed):
         scores={"2": {"score": 0.5}},
         reason="unread",
     )
-    lines = printed(recipes._print_trial, trial)
+    lines = printed(recipes.print_trial, trial)
     assert lines[0] == "judge: asked once about What is 1 + 1?, 1.2 s"
     assert lines[1] == "reply: " + ("A " * 150)[:199].strip() + "…"
     assert lines[2:] == ["two → unread", "three → {'score': 0.5}"]
@@ -341,26 +339,26 @@ def test_what_is_missing_is_asked_for_on_a_terminal(monkeypatch):
         return {"model": "one two", "prompts": "rows.jsonl", "judge": default}[asked[-1]]
 
     monkeypatch.setattr("typer.prompt", prompt)
-    assert recipes._ask([], "", "", asks=True) == (["one", "two"], "rows.jsonl", "gold")
+    assert recipes.ask_for_parts([], "", "", asks=True) == (["one", "two"], "rows.jsonl", "gold")
     assert asked == ["model", "prompts", "judge"]
-    assert recipes._ask(["m"], "d", "exact", asks=True) == (["m"], "d", "exact")
-    assert recipes._ask([], "d", "", asks=True)[1:] == ("d", "gold")
+    assert recipes.ask_for_parts(["m"], "d", "exact", asks=True) == (["m"], "d", "exact")
+    assert recipes.ask_for_parts([], "d", "", asks=True)[1:] == ("d", "gold")
     assert asked[3:] == ["model", "judge"]
     with pytest.raises(Exception, match=r"^give --data \(on"):
-        recipes._ask(["m"], "", "", asks=False)
+        recipes.ask_for_parts(["m"], "", "", asks=False)
     with pytest.raises(Exception, match=r"^give --model and --data \(on"):
-        recipes._ask([], "", "", asks=False)
+        recipes.ask_for_parts([], "", "", asks=False)
 
 
 def test_judgements_without_a_score_and_an_exploiters_gain():
-    assert status._without_score("rubric", "held_out", 1_200, 0) == []
-    assert status._without_score("rubric", "held_out", 1_200, 1_100, "no number", "look") == [
+    assert status.unscored_lines("rubric", "held_out", 1_200, 0) == []
+    assert status.unscored_lines("rubric", "held_out", 1_200, 1_100, "no number", "look") == [
         (
             "by rubric",
             "held-out: 1,100 of 1,200 judgements without a score, such as: no number. look",
         )
     ]
-    assert status._without_score("rubric", "train", 2, 1)[0][1].endswith("without a score")
+    assert status.unscored_lines("rubric", "train", 2, 1)[0][1].endswith("without a score")
     facts = {"gets": {"mean": 0.5, "low": 0.25, "high": 0.75, "n": 3}, "unit": "points"}
     facts |= {"budget": {"updates": 1_000}, "finished": False}
     told = status._gets(facts)
@@ -374,7 +372,7 @@ def test_lines_of_a_plan_are_whole_and_plain(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     line = "asks https://api.example.com/v1 [bold] 300 times 'so'"
-    plan._print_lines("what", [line])
+    plan.print_lines("what", [line])
     assert capsys.readouterr().out.splitlines()[1] == f" {line}"
 
 
@@ -393,7 +391,7 @@ def test_what_came_of_a_run(printed, capsys, tmp_path):
         which_to_trust="the last",
     )
     of = SimpleNamespace(played=done)
-    lines = printed(run._print, of, False)
+    lines = printed(run.print_run, of, False)
     assert [" ".join(line.strip("│ ").split()) for line in lines] == [
         "at the start at the end change",
         "win rate 25.0 % (20.0 to 30.0) 50.0 % (40.0 to 60.0) +25.0 points",
@@ -404,10 +402,10 @@ def test_what_came_of_a_run(printed, capsys, tmp_path):
     ]
     assert "mine" in lines[2]
     bare = replace(done, changes=[], which_to_trust="")
-    fewer = printed(run._print, SimpleNamespace(played=bare), False)
+    fewer = printed(run.print_run, SimpleNamespace(played=bare), False)
     assert len(fewer) == len(lines) - 3 and "trust" not in " ".join(fewer)
     capsys.readouterr()
-    run._print(of, True)
+    run.print_run(of, True)
     assert json.loads(capsys.readouterr().out) == {
         "run": "runs/mine",
         "report": "runs/mine/report.html",
@@ -430,7 +428,7 @@ def test_what_an_exploiter_gets(printed):
         "league": {"gets": estimate | {"mean": 0.4}, "by": "policy@0"},
         "budget": {"updates": 1_000, "samples": 2_000, "tokens": 3_000_000},
     }
-    lines = printed(run._print_response, facts)
+    lines = printed(run.print_response, facts)
     assert lines[0] == "against policy@1 of runs/y"
     assert lines[1].startswith("fresh@2 gets 0.5") and lines[1].endswith(" points")
     assert lines[2] == "at its start –"
@@ -439,5 +437,5 @@ def test_what_an_exploiter_gets(printed):
         *("updates 1,000", "samples, tokens 2,000, 3,000,000"),
         "go deeper equipoise report runs/x",
     ]
-    alone = printed(run._print_response, facts | {"league": {"gets": None, "by": ""}})
+    alone = printed(run.print_response, facts | {"league": {"gets": None, "by": ""}})
     assert alone[3] == "the league's best –"

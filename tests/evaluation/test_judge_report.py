@@ -9,7 +9,7 @@ from scipy.stats import kendalltau, spearmanr
 from equipoise.evaluation.judge_opinions import Agreement, VoterAgreement, agreement_between
 from equipoise.evaluation.judge_report import MeanGiven, judge_report
 from equipoise.evaluation.measures import Sample
-from equipoise.report.match_cards import _judging
+from equipoise.report.match_cards import tokens_of_judging
 from equipoise.types import Judgement, Match, Move, PlayerId, Review, Turn, View, Vote, user
 
 
@@ -61,7 +61,7 @@ def test_reviews_are_counted_with_what_they_took():
     facts = judge_report([match("1", "x")], [judged])["judge"]
     for own in (facts, facts.voters["p"]):
         assert (own.calls, own.tokens, own.cost) == (4, 1000, 1.0)
-    assert _judging(Sample([match("1", "x")], [judged], 1)) == {"p": 1000}
+    assert tokens_of_judging(Sample([match("1", "x")], [judged], 1)) == {"p": 1000}
 
 
 def test_a_voters_name_may_hold_an_at_sign():
@@ -69,7 +69,7 @@ def test_a_voters_name_may_hold_an_at_sign():
     facts = judge_report([match("1", "x")], [word("1", {"a": 4.0}, votes)])["judge"]
     assert set(facts.voters) == {"llama@home"}
     sample = Sample([match("1", "x")], [word("1", {"a": 4.0}, votes)], 1)
-    assert _judging(sample) == {"llama@home": 7}
+    assert tokens_of_judging(sample) == {"llama@home": 7}
 
 
 def test_votes_are_counted_and_what_they_took():

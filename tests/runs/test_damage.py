@@ -83,7 +83,9 @@ def test_generations_that_are_gone_are_missing_unless_others_hold_them(run):
         (players / name).mkdir()
     (players / "ann" / ".state").mkdir()
     (players / "ben" / "damaged-3").mkdir()
-    found = [[*damage.missing_weights(run, PlayerId(who, 3))] for who in ("ann", "ben", "cat", "poet")]
+    found = [
+        [*damage.missing_weights(run, PlayerId(who, 3))] for who in ("ann", "ben", "cat", "poet")
+    ]
     assert found == [
         [],
         [Finding("players/ben/3", "missing", "was set aside; resume makes it again")],

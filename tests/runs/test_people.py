@@ -26,7 +26,7 @@ from equipoise.ledger.journal import (
     judged_pairs,
     votes_of,
 )
-from equipoise.people.ballot import _by_gain, _shared_pairing, open_ballot
+from equipoise.people.ballot import by_gain, shared_pairing, open_ballot
 from equipoise.people.vote_results import people_votes, preference_rows
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Outcome, Ratings
@@ -108,13 +108,13 @@ def test_pairs_of_players_come_by_what_a_vote_on_them_adds():
     assert len({round(gain, 9) for gain in gains.values()}) == 6
     expected = sorted(gains, key=gains.__getitem__, reverse=True)
     strangers = [Outcome("a@0", "gone@0", 1.0)] * 50
-    found = _by_gain(pool, [*outcomes, *strangers], np.random.default_rng(0))
+    found = by_gain(pool, [*outcomes, *strangers], np.random.default_rng(0))
     assert found == expected
     pool.with_itself = True  # last, the newest first
     itself = [("a@2", "a@2"), ("c@1", "c@1"), ("a@0", "a@0"), ("b@0", "b@0")]
-    assert _by_gain(pool, outcomes, np.random.default_rng(0)) == [*expected, *itself]
+    assert by_gain(pool, outcomes, np.random.default_rng(0)) == [*expected, *itself]
     pool.with_itself = False
-    orders = {tuple(_by_gain(pool, [], np.random.default_rng(n))) for n in range(20)}
+    orders = {tuple(by_gain(pool, [], np.random.default_rng(n))) for n in range(20)}
     assert len(orders) > 1 and all(set(order) == set(gains) for order in orders)
 
 
@@ -134,15 +134,15 @@ def test_what_others_voted_on_is_shared_while_both_answers_are_there(run):
         vote_by_taste(ballot, "ann", 3)
         votes = votes_of(run).read()
         pool = ballot._pool
-        shared = _shared_pairing(pool, votes, "ben")
+        shared = shared_pairing(pool, votes, "ben")
         assert shared is not None
         refs = {frozenset((vote.left, vote.right)) for vote in votes}
         assert frozenset((shared[1].ref, shared[2].ref)) in refs
         del pool.by_ref[shared[2].ref]
-        other = _shared_pairing(pool, votes, "ben")
+        other = shared_pairing(pool, votes, "ben")
         assert other is None or shared[2].ref not in (other[1].ref, other[2].ref)
         pool.by_ref.clear()
-        assert _shared_pairing(pool, votes, "ben") is None
+        assert shared_pairing(pool, votes, "ben") is None
 
 
 def test_what_is_skipped_is_not_asked_again(run):

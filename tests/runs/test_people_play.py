@@ -93,7 +93,7 @@ def test_every_seat_of_the_games_can_be_taken(run, game, seat, moves, turns):
 
 def test_a_person_meets_only_prompts_that_give_the_seat_a_move(run, monkeypatch):
     seeds_of = [Prompt(str(n), (user("Do it."),), {"harmful": n % 3 == 1}) for n in range(6)]
-    monkeypatch.setattr(play_server_module, "_prompts", lambda run, text: seeds_of)
+    monkeypatch.setattr(play_server_module, "starting_prompts", lambda run, text: seeds_of)
     with open_play_server(run, "adversary", Game.build("red_team"), ["rocky"]) as play_server:
         sittings = [play_server.open_match("ann") for _ in range(8)]
     assert all(sitting.view for sitting in sittings)

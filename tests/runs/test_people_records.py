@@ -218,7 +218,7 @@ def test_who_is_asked_what():
     sides = {on_the_left(first, str(n))[0].player for n in range(20)}
     assert sides == {"ann@0", "ben@0"}
     assert [on_the_left(first, "x") for _ in range(3)] == [on_the_left(first, "x")] * 3
-    turned = (first[0], first[2], first[1])
+    turned = first._replace(one=first.other, other=first.one)
     assert on_the_left(turned, "x") == on_the_left(first, "x")
 
 
@@ -227,9 +227,9 @@ def test_votes_and_glances_are_outcomes():
     one, two = AnswerRef("m1", "1"), AnswerRef("m1", "2")
     votes = [HumanVote(two, one, "left", "x"), HumanVote(one, AnswerRef("no", "1"), "left", "x")]
     votes += [HumanVote(one, two, "right", "y"), HumanVote(one, two, "tie", "z")]
-    assert [*ballot._outcomes(pool, votes)] == [
+    assert [*ballot.voted_outcomes(pool, votes)] == [
         Outcome("ben@0", "ann@0", 1.0),
         Outcome("ann@0", "ben@0", 0.0),
         Outcome("ann@0", "ben@0", 0.5),
     ]
-    assert [*ballot._pending_outcomes(pool, [(two, one)])] == [Outcome("ben@0", "ann@0", 0.5)]
+    assert [*ballot.pending_outcomes(pool, [(two, one)])] == [Outcome("ben@0", "ann@0", 0.5)]

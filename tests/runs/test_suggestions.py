@@ -113,9 +113,9 @@ def test_a_setting_that_there_is_not(key, part, said, values):
 
 def test_settings_that_may_change_once_a_run_has_begun():
     with pytest.raises(ConfigError, match="name the player"):
-        extending._check_allowed("player_defaults.budget.calls", "-s x")
+        extending.check_allowed("player_defaults.budget.calls", "-s x")
     for key in ("generations", "keep", "players.a.budget.calls", "judge.timeout", "report_to"):
-        extending._check_allowed(key, "-s x")
+        extending.check_allowed(key, "-s x")
     for key, why in (
         ("seed", "every choice so far came from it"),
         ("players.a.temperature", "the answers so far are of other players"),
@@ -125,7 +125,7 @@ def test_settings_that_may_change_once_a_run_has_begun():
         ("judges", "what is recorded depends on it"),
     ):
         with pytest.raises(ConfigError) as refused:
-            extending._check_allowed(key, f"-s {key}=1")
+            extending.check_allowed(key, f"-s {key}=1")
         said = str(refused.value)
         assert said.startswith(f"-s {key}=1: cannot change once the run has begun: {why}")
         assert "These may: generations (more of them" in said and "retries, timeout" in said
@@ -136,9 +136,9 @@ def test_what_may_only_grow():
         return recipe_loader.load("rock_paper_scissors", ["generations=3", *settings])
 
     base = changed("max_unjudged=0.5")
-    assert [*extending._shrinking(base, base)] == []
-    assert [*extending._shrinking(base, changed("generations=4", "max_unjudged=0.75"))] == []
-    first, second = extending._shrinking(base, changed("generations=2", "max_unjudged=0.25"))
+    assert [*extending.shrinking(base, base)] == []
+    assert [*extending.shrinking(base, changed("generations=4", "max_unjudged=0.75"))] == []
+    first, second = extending.shrinking(base, changed("generations=2", "max_unjudged=0.25"))
     assert first.startswith("the run has 3 generations and can only get more")
     assert second.startswith("max_unjudged is 0.5 and can only rise")
     assert with_defaults({"name": "a"})["name"] == "a"
