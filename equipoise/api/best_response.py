@@ -2,7 +2,8 @@
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,17 @@ def prepare(
     cannot be trained so, before anything is written.
     """
     run.agree(trust, show_notes)
-    if several := [name for name in (target, start) if name.endswith("@all")]:
-        raise RunError(f"{run.folder}: {several[0]} are several players; name one generation")
+    for name in (target, start):
+        if name.endswith("@all"):
+            raise RunError(f"{run.folder}: {name} are several players; name one generation")
     (player,) = players_of(run, [target])
-    folder = run.folder / FOLDER / str(player) if out is None else Path(out).resolve()
+    own_folder = run.folder / FOLDER
+    folder = own_folder / str(player)
+    if out is not None:
+        folder = Path(out).resolve()
     with run.in_starting_folder():
         made = make_run(run, player, start, role, settings, folder, overwrite)
-    if made.parent.resolve() != (run.folder / FOLDER).resolve():
+    if made.parent.resolve() != own_folder.resolve():
         name_elsewhere(run, player, made)
     return made
 
@@ -66,7 +71,13 @@ def make_run(
     values, taken = exploit_settings(run, player, start, role)
     best, by = best_of_league(run, player)
     exploit = Exploit(
-        str(run.folder.resolve()), str(player), taken, start, best, by, setting_texts(settings)
+        run=str(run.folder.resolve()),
+        player=str(player),
+        role=taken,
+        start=start,
+        league=best,
+        league_by=by,
+        request=setting_texts(settings),
     )
     if is_run(folder) and not overwrite:
         check_same(folder, exploit)
@@ -84,26 +95,30 @@ def name_elsewhere(run: RunDirectory, player: PlayerId, folder: Path) -> None:
         with run.files.inner(FOLDER, make=True) as named:
             named.write(name, str(folder))
     except OSError as error:
-        show_notes(
-            [
-                f"{run.folder}: cannot be written ({error.strerror}), so its status and "
-                f"report will not name the exploiter in {folder}"
-            ]
+        note = (
+            f"{run.folder}: cannot be written ({error.strerror}), so its status and "
+            f"report will not name the exploiter in {folder}"
         )
+        show_notes([note])
 
 
 def best_of_league(run: RunDirectory, player: PlayerId) -> tuple[Estimate | None, str]:
     """The most that anybody of the run got against the player, and who."""
-    best: tuple[Estimate | None, str] = (None, "")
+    best: Estimate | None = None
+    by = ""
+    highest = -math.inf
+    target = str(player)
     for measurement in history(run).measurements:
         measures = measurement.measures
         for name in measures.players:
-            gets = None if name == str(player) else measures.gets(name, str(player))
-            if gets is None or gets.mean is None:
+            if name == target:
                 continue
-            if best[0] is None or best[0].mean is None or gets.mean > best[0].mean:
-                best = gets, name
-    return best
+            gets = measures.gets(name, target)
+            if gets is not None and gets.mean is not None and gets.mean > highest:
+                best = gets
+                by = name
+                highest = gets.mean
+    return best, by
 
 
 def setting_texts(settings: recipe_loader.Overrides) -> list[str]:
@@ -118,11 +133,10 @@ def check_same(folder: Path, exploit: Exploit) -> None:
     """Raises RunError unless the run there is the same exploiter's, to be gone on with."""
     with RunDirectory.read(folder) as run:
         there = exploit_of(run)
-    same = there is not None and (
-        (there.run, there.player, there.role, there.start, there.request)
-        == (exploit.run, exploit.player, exploit.role, exploit.start, exploit.request)
-    )
-    if not same:
+    if there is not None:
+        # What the league gets may have risen since.
+        there = msgspec.structs.replace(there, league=exploit.league, league_by=exploit.league_by)
+    if there != exploit:
         raise RunError(f"{folder}: holds another run; choose another --out, or --overwrite")
 
 
@@ -184,15 +198,16 @@ def player_settings(run: RunDirectory, player: PlayerId) -> dict[str, Any]:
 def seated_roles(config: RunConfig, player: PlayerId, role: str, tabular: bool) -> dict[str, str]:
     """role -> player, empty for one league; ConfigError where nobody can sit opposite."""
     game = config.game
+    roles = list(game.roles)
     if len(game.seats) < 2:
         raise ConfigError(
             f"{player}: game '{game.kind}' has one seat, so there is no role in which "
             "another could be trained against it"
         )
-    if role and role not in game.roles:
+    if role and role not in roles:
         raise ConfigError(
-            f"--role {role}: game '{game.kind}' has the roles {', '.join(game.roles)}; "
-            f"{nearest(role, list(game.roles))}"
+            f"--role {role}: game '{game.kind}' has the roles {', '.join(roles)}; "
+            f"{nearest(role, roles)}"
         )
     given = dict(config.schedule.player_of_role)
     if not given and not tabular:
@@ -205,19 +220,22 @@ def seated_roles(config: RunConfig, player: PlayerId, role: str, tabular: bool) 
             f"{player}: has no role in its run (schedule.roles), so nobody can be "
             "trained against it"
         )
-    free = [name for name in game.roles if name not in own] if own else [game.roles[0]]
+    free = roles[:1]
+    if own:
+        free = [name for name in roles if name not in own]
     if not role and len(free) != 1:
-        several = free or list(game.roles)
-        raise ConfigError(f"{player}: name the role of its opponent, --role {' or '.join(several)}")
-    taken = role or free[0]
-    others = {name: given.get(name, player.name) for name in game.roles}
-    return {**others, taken: EXPLOITER}
+        several = " or ".join(free or roles)
+        raise ConfigError(f"{player}: name the role of its opponent, --role {several}")
+    seated = {name: given.get(name, player.name) for name in roles}
+    seated[role or free[0]] = EXPLOITER
+    return seated
 
 
 def exploiter_player(run: RunDirectory, pattern: str, start: str, tabular: bool) -> dict[str, Any]:
     """The fresh player's settings; `pattern` is the run's own player of its role."""
     given = run.config.players[pattern]
     name = start.partition("@")[0]
+    settings: dict[str, Any]
     if not start:
         check_learns(run.config, pattern, given, tabular)
         settings = given.settings()
@@ -227,9 +245,11 @@ def exploiter_player(run: RunDirectory, pattern: str, start: str, tabular: bool)
     elif given.base_model is None:
         settings = {"kind": "local", "model": start}
     else:
-        adapter = {"adapter": None} if "adapter" in given.settings() else {}
-        settings = {**given.settings(), "model": start, **adapter}
-    return {**settings, "learns": True}
+        settings = {**given.settings(), "model": start}
+        if "adapter" in settings:
+            settings["adapter"] = None
+    settings["learns"] = True
+    return settings
 
 
 def check_learns(config: RunConfig, pattern: str, given: Player, tabular: bool) -> None:
@@ -237,7 +257,9 @@ def check_learns(config: RunConfig, pattern: str, given: Player, tabular: bool) 
     trainer = config.learners.get(pattern, config.learner)
     if tabular:
         trainer = BestReply()
-    for fault in () if trainer is None else trainer.faults(given, config.game):
+    if trainer is None:
+        return
+    for fault in trainer.faults(given, config.game):
         raise ConfigError(
             f"the exploiter would begin as '{pattern}' of the run was given: {fault}; "
             "name another beginning with --start"
@@ -248,9 +270,11 @@ def frozen_players(
     run: RunDirectory, player: PlayerId, seated: set[str]
 ) -> dict[str, dict[str, Any]]:
     """The target, and whoever else has a role, at its newest generation."""
+    frozen = [player]
     others = [name for name in run.config.players if name in seated - {player.name}]
-    newest: Sequence[PlayerId] = players_of(run, others) if others else ()
-    return {each.name: player_settings(run, each) for each in (player, *newest)}
+    if others:
+        frozen += players_of(run, others)
+    return {each.name: player_settings(run, each) for each in frozen}
 
 
 def _schedule(config: RunConfig, roles: Mapping[str, str], tabular: bool) -> dict[str, Any]:
@@ -274,7 +298,8 @@ def own_evaluation(config: RunConfig, tabular: bool) -> dict[str, Any]:
     """The run's own measure, at the start and at the end."""
     if tabular:
         return {"kind": "meta_game"}
-    own = config.evaluate.settings()
-    kept = {"every": AT_THE_ENDS, "sets": {}, "select_by": None}
-    transfer = {"transfer": []} if "transfer" in own else {}
-    return {**own, **kept, **transfer}
+    settings = dict(config.evaluate.settings())
+    settings |= {"every": AT_THE_ENDS, "sets": {}, "select_by": None}
+    if "transfer" in settings:
+        settings["transfer"] = []
+    return settings

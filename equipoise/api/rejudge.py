@@ -54,37 +54,42 @@ def rejudge(
     Args: split: "people": pairs that people voted on, so that `agreement` is with people;
     generation: None: all. Raises RunError without such matches, NoSignal where too few were judged.
     """
+    utility = run.config.utility
     matches = matches_to_judge(run, split, generation)
     judgements = judge_again(run, judge, split, matches, monitor or Silent())
     ids = [match.id for match in matches]
-    own_by_match = run.ledger.judgements_of(ids, own_judge(run, judge, matches[0]))
-    own = [own_by_match[name] for name in ids if name in own_by_match]
-    utility = run.config.utility
+    name = own_judge(run, judge, matches[0])
+    own_by_match = run.ledger.judgements_of(ids, name)
+    own = [own_by_match[match] for match in ids if match in own_by_match]
+    beside = None
+    agreement = None
+    if own:
+        beside = own[0].judge
+        agreement = agreement_between(own, judgements, utility)
+    reports = judge_report(matches, judgements, utility)
     return Rejudgement(
         run=run.folder,
         judge=judge.name,
         matches=len(matches),
-        beside=own[0].judge if own else None,
+        beside=beside,
         scores=mean_scores(matches, judgements, utility),
         scores_beside=mean_scores(matches, own, utility),
-        agreement=agreement_between(own, judgements, utility) if own else None,
-        report=judge_report(matches, judgements, utility).get(judge.name),
+        agreement=agreement,
+        report=reports.get(judge.name),
     )
 
 
 def matches_to_judge(run: RunDirectory, split: str, generation: int | None) -> list[Match]:
     """Played matches, oldest generation first, or the pairs that people decided."""
-    played = [
-        match
-        for match in run.ledger.matches(split, generation)
-        if (match.game == MEETING) == (split == PEOPLE)
-    ]
-    if not played and split == PEOPLE:
+    are_pairs = split == PEOPLE
+    matches = run.ledger.matches(split, generation)
+    played = [match for match in matches if (match.game == MEETING) == are_pairs]
+    if played:
+        return sorted(played, key=lambda match: match.generation)
+    if are_pairs:
         raise RunError(f"{run.folder}: nobody has voted yet")
-    if not played:
-        where = "" if generation is None else f" in generation {generation}"
-        raise RunError(f"{run.folder}: no {split.replace('_', '-')} matches{where}")
-    return sorted(played, key=lambda match: match.generation)
+    where = "" if generation is None else f" in generation {generation}"
+    raise RunError(f"{run.folder}: no {split.replace('_', '-')} matches{where}")
 
 
 def judge_again(
@@ -115,9 +120,11 @@ def mean_scores(
     matches: Sequence[Match], judgements: Sequence[Judgement], utility: str
 ) -> dict[str, float]:
     """Player -> the mean of its scores."""
-    seats = {match.id: match.seats for match in matches}
+    seats_of = {match.id: match.seats for match in matches}
     scores: dict[str, list[float]] = defaultdict(list)
     for judgement in judgements:
+        seats = seats_of[judgement.match]
         for seat, score in judgement.by_seat(utility).items():
-            scores[str(seats[judgement.match][seat])].append(score)
+            player = str(seats[seat])
+            scores[player].append(score)
     return {player: fmean(values) for player, values in sorted(scores.items())}

@@ -68,7 +68,7 @@ def rerate(
 
 
 def rate_by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Rerating:
-    """Ratings from the single votes of judges."""
+    """Ratings by people's votes."""
     if judge not in ("", HUMAN):
         raise ConfigError(f"--of votes: people voted, not '{judge}'")
     votes = people_votes(run, ratings)
@@ -79,41 +79,57 @@ def rate_by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Rer
     kind = "bradley_terry" if ratings is None else ratings.kind
     warning = "" if votes.ratings else "every vote is on two answers of one player"
     pairs = judged_pairs(run.ledger, votes.votes, run.config.utility)
-    table = tally(Meeting(o.first, o.second, 2 * o.value - 1) for o in human_outcomes(pairs))
-    return Rerating("votes", kind, (tuple(votes.ratings),), table, warning)
+    results = []
+    for outcome in human_outcomes(pairs):
+        payoff = 2 * outcome.value - 1
+        results.append(Meeting(outcome.first, outcome.second, payoff))
+    return Rerating("votes", kind, (tuple(votes.ratings),), tally(results), warning)
 
 
 def rate_by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
-    """Ratings from whole matches."""
-    duels_by_generation = recorded_duels(run, judge)
-    names, rated = list(run.config.players), []
-    for t in range(len(duels_by_generation)):
+    """Ratings after each generation's training matches."""
+    by_generation = recorded_duels(run, judge)
+    names = list(run.config.players)
+    rated = []
+    for t in range(len(by_generation)):
         seed = seeds.child(run.config.seed, "standing", t)
-        rated.append(tuple(ratings.training_ratings(names, duels_by_generation[: t + 1], seed)))
-    last = [duel for duel in duels_by_generation[-1] if duel.scores]
-    met = (Meeting(d.first, d.second, 2 * duel_result(d) - 1, d.prompt) for d in last)
-    table = tally(met, names)
-    return Rerating("matches", ratings.kind, tuple(rated), table, _cycles(table))
+        until = by_generation[: t + 1]
+        rated.append(tuple(ratings.training_ratings(names, until, seed)))
+    results = []
+    for duel in by_generation[-1]:
+        if duel.scores:
+            payoff = 2 * duel_result(duel) - 1
+            results.append(Meeting(duel.first, duel.second, payoff, duel.prompt))
+    table = tally(results, names)
+    return Rerating("matches", ratings.kind, tuple(rated), table, warning_of(table))
 
 
 def recorded_duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     """Generation by generation, the meetings of two different players in training."""
-    teachers = {each.name: each for each in map(run.config.judge_of, run.config.learning)}
-    name = judge or next(iter(teachers), run.config.measuring_judge.name)
-    known = {stage.facts.get("judge") or "" for stage in run.ledger.stages("judge")} - {""}
+    config = run.config
+    teachers = {each.name: each for each in map(config.judge_of, config.learning)}
+    name = judge or next(iter(teachers), config.measuring_judge.name)
+    known = {stage.facts.get("judge") for stage in run.ledger.stages("judge")}
     if name not in known:
-        raise RunError(
-            f"{run.folder}: has no judgements by '{name}'; known: {', '.join(sorted(known))}"
-        )
-    played = [t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"]
-    grades_of = teachers[name].grades_by_votes if name in teachers else mean_grades
-    generations = range(max(played, default=-1) + 1)  # not all, where data brings pairs along
-    utility = run.config.utility
-    by_generation = [duels(run.ledger, name, t, utility, grades_of) for t in generations]
+        names = ", ".join(sorted(filter(None, known)))
+        raise RunError(f"{run.folder}: has no judgements by '{name}'; known: {names}")
+    grades_of = mean_grades
+    if name in teachers:
+        grades_of = teachers[name].grades_by_votes
+    last = -1  # of the generations that played; data may bring the pairs of the others along
+    for stage in run.ledger.stages("play"):
+        if stage.key == f"{stage.generation}/play":
+            last = max(last, stage.generation)
+    by_generation = []
+    is_scored = False
+    for t in range(last + 1):
+        met = duels(run.ledger, name, t, config.utility, grades_of)
+        by_generation.append(met)
+        is_scored = is_scored or any(duel.scores for duel in met)
     if not any(by_generation):
         hint = "; try --of league" if run.ledger.matches("held_out", limit=1) else ""
         raise RunError(f"{run.folder}: no two different players met in training{hint}")
-    if not any(duel.scores for part in by_generation for duel in part):
+    if not is_scored:
         raise RunError(
             f"{run.folder}: '{name}' scored no match of two players; `equipoise status` says why, "
             "`equipoise judge` asks another judge"
@@ -121,7 +137,7 @@ def recorded_duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     return by_generation
 
 
-def _cycles(table: PayoffTable) -> str:
+def warning_of(table: PayoffTable) -> str:
     """A warning where the wins of a table without holes go round in circles, else nothing."""
     if not np.isfinite(table.payoff_NN).all():
         return ""
@@ -139,9 +155,9 @@ def rated_league(run: RunDirectory, ratings: Ratings) -> Rerating:
             f"--of league: evaluate: {evaluation.kind} keeps no held-out matches to rate by"
         )
     run.demand_trust()  # the prompts' source and the judge are opened
-    last = max(t for _, t, *_ in measured)
+    last = max(stage.generation for stage in measured)
     with OpenRun(run) as opened:
         table = evaluation.table(RunArena(opened), last)
     rated = tuple(ratings.rate(table_outcomes(table), run.config.seed))
     table.complete()  # or a message
-    return Rerating("league", ratings.kind, (rated,), table, _cycles(table))
+    return Rerating("league", ratings.kind, (rated,), table, warning_of(table))

@@ -48,7 +48,8 @@ def downwards(names: Sequence[str], **more: Any) -> dict[str, Any]:
     return names_axis(names, range=[len(names) - 0.5, -0.5], **more)
 
 
-def _tall(names: Sequence[str]) -> int:
+def height_of(names: Sequence[str]) -> int:
+    """Pixels of a figure with a line for each name."""
     return min(max(110 + 34 * len(names), 200), 1400)
 
 
@@ -68,35 +69,37 @@ def boundary_marks(
     at_G: Sequence[float], length: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Dotted lines where a generation's training began, and its number where there is room."""
-    lines = [
-        {
-            "type": "line",
-            "x0": at,
-            "x1": at,
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "layer": "below",
-            "line": {"color": "@faint", "width": 1, "dash": "dot"},
-        }
-        for at in at_G
-    ]
-    words, last = [], -np.inf
-    for i, at in enumerate(at_G):
-        if at - last >= length / 24:
-            last = at
-            words.append(
-                {
-                    "x": at,
-                    "y": 1,
-                    "yref": "paper",
-                    "yanchor": "bottom",
-                    "xanchor": "left",
-                    "text": str(i + 1),
-                    "showarrow": False,
-                    "font": {"size": 11, "color": "@muted"},
-                }
-            )
+    lines = []
+    words = []
+    last = -np.inf
+    for generation, at in enumerate(at_G, 1):
+        lines.append(
+            {
+                "type": "line",
+                "x0": at,
+                "x1": at,
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "layer": "below",
+                "line": {"color": "@faint", "width": 1, "dash": "dot"},
+            }
+        )
+        if at - last < length / 24:
+            continue
+        last = at
+        words.append(
+            {
+                "x": at,
+                "y": 1,
+                "yref": "paper",
+                "yanchor": "bottom",
+                "xanchor": "left",
+                "text": str(generation),
+                "showarrow": False,
+                "font": {"size": 11, "color": "@muted"},
+            }
+        )
     return lines, words
 
 
@@ -104,12 +107,15 @@ def series_figure(series: Series) -> Figure:
     """A measure over optimizer steps, with dotted lines where the training of one of a few
     generations began.
     """
-    finite = np.isfinite(np.asarray(series.y, float))
-    x, y, size = bin_series(
-        np.asarray(series.x, float)[finite], np.asarray(series.y, float)[finite]
-    )
-    marked = series.boundaries if len(series.boundaries) <= MOST_TICKS else ()
-    lines, words = boundary_marks(marked, float(np.ptp(x)) if len(x) else 0.0)
+    all_x = np.asarray(series.x, float)
+    all_y = np.asarray(series.y, float)
+    finite = np.isfinite(all_y)
+    x, y, size = bin_series(all_x[finite], all_y[finite])
+    marked: Sequence[float] = ()
+    if len(series.boundaries) <= MOST_TICKS:
+        marked = series.boundaries
+    length = float(np.ptp(x)) if len(x) else 0.0
+    lines, words = boundary_marks(marked, length)
     trace = {
         "x": x.tolist(),
         "y": y.tolist(),
@@ -124,13 +130,15 @@ def series_figure(series: Series) -> Figure:
         "annotations": words,
         "showlegend": False,
     }
+    notes = []
+    if size > 1:
+        notes.append(f"each point is the mean of {size} steps")
     missing = int((~finite).sum())
-    notes = [
-        f"each point is the mean of {size} steps" if size > 1 else "",
-        f"steps without a finite value, left out: {missing}" if missing else "",
-        "dotted lines: a generation's training begins" if marked else "",
-    ]
-    return Figure(series.name, [trace], layout, note="; ".join(note for note in notes if note))
+    if missing:
+        notes.append(f"steps without a finite value, left out: {missing}")
+    if marked:
+        notes.append("dotted lines: a generation's training begins")
+    return Figure(series.name, [trace], layout, note="; ".join(notes))
 
 
 def heat_map(
@@ -150,24 +158,26 @@ def heat_map(
     those of the rows' and the columns' axes.
     """
     value_V = value_RC[np.isfinite(value_RC)]
-    low, high = (float(value_V.min()), float(value_V.max())) if value_V.size else (0.0, 0.0)
-    ends = (-max(-low, high), max(-low, high)) if around_zero else (low, high)
-    differ = ends[1] - ends[0] > ROUNDING
+    low = float(value_V.min()) if value_V.size else 0.0
+    high = float(value_V.max()) if value_V.size else 0.0
+    scale: list[list[Any]] = [[0, "@neutral"], [1, "@high"]]
+    if around_zero:
+        scale = [[0, "@low"], [0.5, "@neutral"], [1, "@high"]]
+        high = max(-low, high)
+        low = -high
+    differ = high - low > ROUNDING
     if not differ:  # nothing to shade, and no scale of millionths
-        ends = (ends[0] - 1.0, ends[1] + 1.0) if around_zero else (ends[0], ends[0] + 1.0)
-    scale = (
-        [[0, "@low"], [0.5, "@neutral"], [1, "@high"]]
-        if around_zero
-        else [[0, "@neutral"], [1, "@high"]]
-    )
-    few = max(len(rows), len(columns)) <= MOST_WRITTEN
+        high = low + 1.0
+        if around_zero:
+            low, high = -1.0, 1.0
+    largest = max(len(rows), len(columns))
     trace = {
         "type": "heatmap",
         "x": list(range(len(columns))),
         "y": list(range(len(rows))),
-        "z": [[finite_or_none(v) for v in row] for row in value_RC.tolist()],
-        "zmin": ends[0],
-        "zmax": ends[1],
+        "z": [[finite_or_none(value) for value in row] for row in value_RC.tolist()],
+        "zmin": low,
+        "zmax": high,
         "showscale": differ,
         "xgap": 2,
         "ygap": 2,
@@ -177,34 +187,38 @@ def heat_map(
         "colorscale": scale,
         "textfont": {"color": "@ink"},
         "colorbar": {"thickness": 10, "outlinewidth": 0, "len": 0.9},
-        **({"text": written, "texttemplate": "%{text}"} if few else {}),
     }
+    if largest <= MOST_WRITTEN:
+        trace["text"] = written
+        trace["texttemplate"] = "%{text}"
     layout = {
         "xaxis": names_axis(columns, side="top", showgrid=False, title={"text": label(titles[1])}),
         "yaxis": downwards(rows, showgrid=False, title={"text": label(titles[0])}),
     }
-    table = Table(
-        ("", *columns), tuple((name, *row) for name, row in zip(rows, written, strict=True))
-    )
-    small = max(len(rows), len(columns)) <= 24
+    table = None
+    if largest <= 24:
+        cells = [(name, *row) for name, row in zip(rows, written, strict=True)]
+        table = Table(("", *columns), tuple(cells))
     height = min(150 + 56 * len(rows), 760)
-    return Figure(title, [trace], layout, height=height, wide=True, table=table if small else None)
+    return Figure(title, [trace], layout, height=height, wide=True, table=table)
 
 
 def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Figure:
     """Shares, one bar a name, the first on top."""
     names = [name for name, _ in weights]
+    shares = [number(weight, "%") for _, weight in weights]
+    rows = tuple(zip(names, shares, strict=True))
     trace = {
         "type": "bar",
         "orientation": "h",
         "y": list(range(len(names))),
-        "x": [finite_or_none(w) for _, w in weights],
+        "x": [finite_or_none(weight) for _, weight in weights],
         "marker": {"color": "@blue"},
         "hoverinfo": "text",
-        "text": [number(w, "%") for _, w in weights],
+        "text": shares,
         "textposition": "outside",
         "cliponaxis": False,
-        "hovertext": [f"{label(name)}<br><b>{number(w, '%')}</b>" for name, w in weights],
+        "hovertext": [f"{label(name)}<br><b>{share}</b>" for name, share in rows],
     }
     layout = {
         "xaxis": {
@@ -217,8 +231,8 @@ def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Fi
         "showlegend": False,
         "bargap": 0.35,
     }
-    table = Table(("player", "share"), tuple((name, number(w, "%")) for name, w in weights))
-    return Figure(title, [trace], layout, note=note, height=_tall(names), table=table)
+    table = Table(("player", "share"), rows)
+    return Figure(title, [trace], layout, note=note, height=height_of(names), table=table)
 
 
 def dots(
@@ -234,47 +248,38 @@ def dots(
     line.
     """
     names = [rating.name for rating in ratings]
-    said = [
-        (
-            number(r.value, digits=1),
-            "–"
-            if finite_or_none(r.low) is None
-            else f"{number(r.low, digits=1)} to {number(r.high, digits=1)}",
-        )
-        for r in ratings
-    ]
+    rows = []
+    hover = []
+    for rating in ratings:
+        mean = number(rating.value, digits=1)
+        between = "–"
+        if finite_or_none(rating.low) is not None:
+            between = f"{number(rating.low, digits=1)} to {number(rating.high, digits=1)}"
+        rows.append((rating.name, mean, between))
+        hover.append(f"{label(rating.name)}<br><b>{mean}</b><br>{between}")
     trace = {
-        "x": [finite_or_none(r.value) for r in ratings],
+        "x": [finite_or_none(rating.value) for rating in ratings],
         "y": list(range(len(names))),
         "mode": "markers",
         "marker": {"color": "@blue", "size": 9},
         "hoverinfo": "text",
-        "hovertext": [
-            f"{label(names[i])}<br><b>{mean}</b><br>{between}"
-            for i, (mean, between) in enumerate(said)
-        ],
+        "hovertext": hover,
         "error_x": {
             "type": "data",
             "symmetric": False,
             "color": "@blue",
             "thickness": 2,
             "width": 5,
-            "array": [finite_or_none(r.high - r.value) for r in ratings],
-            "arrayminus": [finite_or_none(r.value - r.low) for r in ratings],
+            "array": [finite_or_none(rating.high - rating.value) for rating in ratings],
+            "arrayminus": [finite_or_none(rating.value - rating.low) for rating in ratings],
         },
     }
-    layout = {
-        "xaxis": {
-            "title": {"text": label(unit)},
-            **({"zeroline": True, "rangemode": "tozero"} if zero else {}),
-        },
-        "yaxis": downwards(names),
-        "showlegend": False,
-    }
-    table = Table(
-        (*columns, "95 % interval"), tuple((n, *s) for n, s in zip(names, said, strict=True))
-    )
-    return Figure(title, [trace], layout, height=_tall(names), table=table)
+    axis: dict[str, Any] = {"title": {"text": label(unit)}}
+    if zero:
+        axis |= {"zeroline": True, "rangemode": "tozero"}
+    layout = {"xaxis": axis, "yaxis": downwards(names), "showlegend": False}
+    table = Table((*columns, "95 % interval"), tuple(rows))
+    return Figure(title, [trace], layout, height=height_of(names), table=table)
 
 
 COLOURS = ("blue", "orange", "green", "red", "purple", "teal", "pink", "brown")
@@ -284,9 +289,10 @@ DASHES = (
     "dot",
     "dashdot",
 )  # of more lines than colours, every eighth has the same colour
-_TALL, _PLOT = (400, 290)  # pixels of the figure of several curves, and of the part within its axes
-_LINE = 15  # pixels that one label needs
-_FAR = 36  # pixels that a label may lie above or below its line's end
+TALL = 400  # pixels of the figure of several curves
+PLOT = 290  # pixels of the part within its axes
+LINE = 15  # pixels that one label needs
+FAR = 36  # pixels that a label may lie above or below its line's end
 
 
 def finite_runs(curve: Curve) -> list[list[int]]:
@@ -345,36 +351,41 @@ def point_texts(curve: Curve, i: int) -> tuple[str, str]:
 
 def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
     """A measure over generations with its interval as a band."""
-    points = [point_texts(curve, i) for i in range(len(curve.x))]
-    unit = "" if curve.unit == "%" else label(curve.unit)
-    hover = [
-        f"{x_title} {x:g}<br><b>{mean}</b> {unit}<br>{interval}"
-        for x, (mean, interval) in zip(curve.x, points, strict=True)
-    ]
-    mode = "lines+markers" if len(curve.x) <= MOST_TICKS else "lines"
+    is_share = curve.unit == "%"
+    unit = "" if is_share else label(curve.unit)
+    rows = []
+    hover = []
+    for i, x in enumerate(curve.x):
+        mean, interval = point_texts(curve, i)
+        rows.append((f"{x:g}", mean, interval))
+        hover.append(f"{x_title} {x:g}<br><b>{mean}</b> {unit}<br>{interval}")
     line = {
         "x": list(curve.x),
         "y": [finite_or_none(y) for y in curve.mean],
-        "mode": mode,
+        "mode": "lines+markers" if len(curve.x) <= MOST_TICKS else "lines",
         "hovertext": hover,
         "hoverinfo": "text",
         "line": {"color": "@blue", "width": 2.5},
         "marker": {"color": "@blue", "size": 7},
         "connectgaps": False,
     }
+    x_axis: dict[str, Any] = {"title": {"text": x_title}}
     span = max(curve.x, default=0) - min(curve.x, default=0)
-    layout = {
-        "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {})},
-        "yaxis": {"title": {"text": unit}, **({"tickformat": "~%"} if curve.unit == "%" else {})},
-        "showlegend": False,
-    }
-    rows = tuple((f"{x:g}", *said) for x, said in zip(curve.x, points, strict=True))
-    table = Table(
-        (x_title, "value" if curve.unit in ("", "%") else f"value, {curve.unit}", "95 % interval"),
-        rows,
-    )
-    bands = [interval_band(curve, run) for run in finite_runs(curve)] if curve.low else []
-    return Figure(curve.name, [*bands, line], layout, note=curve.note, table=table)
+    if span <= 14:
+        x_axis["dtick"] = 1
+    y_axis: dict[str, Any] = {"title": {"text": unit}}
+    if is_share:
+        y_axis["tickformat"] = "~%"
+    layout = {"xaxis": x_axis, "yaxis": y_axis, "showlegend": False}
+    value = "value"
+    if curve.unit and not is_share:
+        value = f"value, {curve.unit}"
+    table = Table((x_title, value, "95 % interval"), tuple(rows))
+    traces = []
+    if curve.low:
+        traces = [interval_band(curve, run) for run in finite_runs(curve)]
+    traces.append(line)
+    return Figure(curve.name, traces, layout, note=curve.note, table=table)
 
 
 def lines_figure(
@@ -386,80 +397,85 @@ def lines_figure(
     few = len(curves) <= len(COLOURS)
     traces: list[dict[str, Any]] = []
     for i, curve in enumerate(curves):
-        colour, group = COLOURS[i % len(COLOURS)], {"legendgroup": str(i)}
-        if curve.low and few:
-            traces += [
-                interval_band(curve, run, colour, 0.1, showlegend=False, **group)
-                for run in finite_runs(curve)
-            ]
+        colour = COLOURS[i % len(COLOURS)]
         dash = DASHES[i // len(COLOURS) % len(DASHES)]
-        traces.append({**line_trace(curve, x_title, colour, dash), **group})
-    x = sorted({at for curve in curves for at in curve.x})
-    ends = end_labels(curves)
+        group = str(i)
+        if curve.low and few:
+            for run in finite_runs(curve):
+                band = interval_band(curve, run, colour, 0.1, showlegend=False, legendgroup=group)
+                traces.append(band)
+        traces.append({**line_trace(curve, x_title, colour, dash), "legendgroup": group})
+
+    x = sorted(set().union(*(curve.x for curve in curves)))
+    x_axis: dict[str, Any] = {"title": {"text": x_title}}
     span = x[-1] - x[0] if x else 0
-    room = 14 + 7 * max((len(end["text"]) for end in ends), default=0)
+    if span <= 14:
+        x_axis["dtick"] = 1
+    if span:
+        x_axis["range"] = [x[0] - 0.05 * span, x[-1] + 0.05 * span]
+    y_axis: dict[str, Any] = {"title": {"text": label(unit)}}
+    if unit == "%":
+        y_axis = {"title": {"text": ""}, "tickformat": "~%"}
+    ends = end_labels(curves)
+    longest = max((len(end["text"]) for end in ends), default=0)
     layout = {
-        "xaxis": {
-            "title": {"text": x_title},
-            **({"dtick": 1} if span <= 14 else {}),
-            **({"range": [x[0] - 0.05 * span, x[-1] + 0.05 * span]} if span else {}),
-        },
-        "yaxis": {"title": {"text": ""}, "tickformat": "~%"}
-        if unit == "%"
-        else {"title": {"text": label(unit)}},
+        "xaxis": x_axis,
+        "yaxis": y_axis,
         "annotations": ends,
         "showlegend": 1 < len(curves) <= MOST_NAMES,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        "margin": {"l": 12, "r": room, "t": 22, "b": 12},
+        "margin": {"l": 12, "r": 14 + 7 * longest, "t": 22, "b": 12},
     }
-    bands = (
-        ""
-        if few or not any(curve.low for curve in curves)
-        else "intervals are in the table and on hover"
-    )
-    by_x = [{at: point_text(curve, j) for j, at in enumerate(curve.x)} for curve in curves]
-    rows = tuple((f"{at:g}", *(cells.get(at, "–") for cells in by_x)) for at in x)
-    table = Table((x_title, *(curve.name for curve in curves)), rows)
-    notes = "; ".join(text for text in (note, bands) if text)
-    return Figure(title, traces, layout, note=notes, height=_TALL, wide=True, table=table)
+    notes = [note] if note else []
+    if not few and any(curve.low for curve in curves):
+        notes.append("intervals are in the table and on hover")
+    cells_of = []
+    for curve in curves:
+        cells_of.append({at: point_text(curve, j) for j, at in enumerate(curve.x)})
+    rows = []
+    for at in x:
+        rows.append((f"{at:g}", *(cells.get(at, "–") for cells in cells_of)))
+    table = Table((x_title, *(curve.name for curve in curves)), tuple(rows))
+    return Figure(title, traces, layout, note="; ".join(notes), height=TALL, wide=True, table=table)
 
 
 def scatter_figure(
     title: str, clouds: Sequence[Curve], x_title: str, y_title: str, unit: str = ""
 ) -> Figure:
     """Points of several players, one colour each; `unit` is that of x, a curve's own that of y."""
-    traces = [
-        {
+    traces = []
+    rows = []
+    for i, cloud in enumerate(clouds):
+        hover = []
+        for j, x in enumerate(cloud.x):
+            x_text = number(x, unit)
+            y_text = point_text(cloud, j)
+            rows.append((cloud.name, x_text, y_text))
+            hover.append(
+                f"<b>{label(cloud.name)}</b><br>{label(x_title)} {x_text}<br>"
+                f"{label(y_title)} {y_text}"
+            )
+        trace = {
             "x": list(cloud.x),
             "y": [finite_or_none(y) for y in cloud.mean],
             "name": label(cloud.name),
             "mode": "markers",
             "marker": {"color": f"@{COLOURS[i % len(COLOURS)]}", "size": 8},
             "hoverinfo": "text",
-            "hovertext": [
-                f"<b>{label(cloud.name)}</b><br>{label(x_title)} {number(x, unit)}<br>"
-                f"{label(y_title)} {point_text(cloud, j)}"
-                for j, x in enumerate(cloud.x)
-            ],
+            "hovertext": hover,
         }
-        for i, cloud in enumerate(clouds)
-    ]
+        traces.append(trace)
+    x_axis: dict[str, Any] = {"title": {"text": label(x_title)}}
+    if unit == "%":
+        x_axis["tickformat"] = "~%"
     layout = {
-        "xaxis": {
-            "title": {"text": label(x_title)},
-            **({"tickformat": "~%"} if unit == "%" else {}),
-        },
+        "xaxis": x_axis,
         "yaxis": {"title": {"text": label(y_title)}},
         "showlegend": 1 < len(clouds) <= MOST_NAMES,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
     }
-    rows = tuple(
-        (cloud.name, number(x, unit), point_text(cloud, j))
-        for cloud in clouds
-        for j, x in enumerate(cloud.x)
-    )
-    table = Table(("player", x_title, y_title), rows)
-    return Figure(title, traces, layout, height=_TALL, table=table)
+    table = Table(("player", x_title, y_title), tuple(rows))
+    return Figure(title, traces, layout, height=TALL, table=table)
 
 
 def group_figure(group: Curves) -> Figure:
@@ -499,43 +515,44 @@ def end_labels(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """The curves' names beside their last points, moved apart where they would overlap; none if
     there is no room.
     """
-    every = [
-        y
-        for curve in curves
-        for side in (curve.mean, curve.low, curve.high)
-        for y in side
-        if np.isfinite(y)
-    ]
-    last = max((x for curve in curves for x in curve.x), default=0)
-    present = [
-        (curve.mean[-1], i) for i, curve in enumerate(curves) if curve.x and curve.x[-1] == last
-    ]
-    ends = sorted((y, i) for y, i in present if np.isfinite(y))
-    if len(curves) < 2 or not ends or len(ends) * _LINE > _PLOT:
+    drawn: list[float] = []
+    reached: list[float] = []
+    for curve in curves:
+        drawn += [*curve.mean, *curve.low, *curve.high]
+        reached += curve.x
+    last = max(reached, default=0)
+    ends = []
+    for i, curve in enumerate(curves):
+        if curve.x and curve.x[-1] == last and np.isfinite(curve.mean[-1]):
+            ends.append((curve.mean[-1], i))
+    ends.sort()
+    if len(curves) < 2 or not ends or len(ends) * LINE > PLOT:
         return []
-    pixels = _PLOT / (np.ptp(every) or 1.0)
+    pixels = PLOT / (np.ptp([y for y in drawn if np.isfinite(y)]) or 1.0)
     at = np.array([y * pixels for y, _ in ends])
     place = at.copy()
     for _ in range(200):  # labels that overlap push each other apart, evenly, until none does
-        short = _LINE - np.diff(place)
+        short = LINE - np.diff(place)
         if short.max(initial=0.0) < 0.5:
             break
         push = np.clip(short, 0, None) / 2
         place[:-1] -= push
         place[1:] += push
     shift = place - at
-    if np.abs(shift).max() > _FAR:
+    if np.abs(shift).max() > FAR:
         return []
-    return [
-        {
-            "x": last,
-            "y": y,
-            "xanchor": "left",
-            "xshift": 8,
-            "yshift": round(float(up)),
-            "showarrow": False,
-            "text": label(curves[i].name, 24),
-            "font": {"size": 12, "color": f"@{COLOURS[i % len(COLOURS)]}"},
-        }
-        for (y, i), up in zip(ends, shift, strict=True)
-    ]
+    labels = []
+    for (y, i), up in zip(ends, shift, strict=True):
+        labels.append(
+            {
+                "x": last,
+                "y": y,
+                "xanchor": "left",
+                "xshift": 8,
+                "yshift": round(float(up)),
+                "showarrow": False,
+                "text": label(curves[i].name, 24),
+                "font": {"size": 12, "color": f"@{COLOURS[i % len(COLOURS)]}"},
+            }
+        )
+    return labels

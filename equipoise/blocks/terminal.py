@@ -31,10 +31,10 @@ Value = float | int | str | Interval | None
 LOOK = 1.0  # seconds between two looks at whether a minute is over
 MINUTE = 60.0  # seconds without a line after which a stage says how far it is
 MANY = 20  # generations, from which on not every short stage gets its line
-_SHARES = frozenset({"win_rate", "accuracy", "held_out_score"})
+SHARES = frozenset({"win_rate", "accuracy", "held_out_score"})
 
 
-class _Terminal(Console):
+class PlainConsole(Console):
     """A console on which a text is shown and never obeyed, wherever in a table it stands."""
 
     def render(
@@ -51,26 +51,34 @@ def terminal(**settings: Any) -> Console:
 
     `settings` are those of rich's `Console`.
     """
-    return _Terminal(markup=False, emoji=False, **settings)
+    return PlainConsole(markup=False, emoji=False, **settings)
 
 
 def value_text(name: str, value: Value) -> str:
     """A number as people read it; names in "share", win rates and accuracies as percent, what is
     missing as "–".
     """
-    unit = "%" if name in _SHARES or name.endswith("share") else ""
-    if value is None or isinstance(value, str):
-        return "–" if value is None else " ".join(clean(value).split())
+    is_share = name in SHARES or name.endswith("share")
+    unit = "%" if is_share else ""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return " ".join(clean(value).split())
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Interval):
         return value.text(unit)
-    if not isinstance(value, int) and not unit and math.isfinite(value) and abs(value) < 10_000:
-        return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
-    return number(value, unit)
+    if isinstance(value, int) or is_share:
+        return number(value, unit)
+    if not math.isfinite(value) or abs(value) >= 10_000:
+        return number(value, unit)
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
 
 
-def _words(name: str) -> str:
+def name_in_words(name: str) -> str:
+    """A setting's or a measure's name as words."""
     return clean(name).replace("_per_second", "/s").replace("_share", "").replace("_", " ")
 
 
@@ -79,11 +87,10 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return (
-        f"{minutes} min {rest:02d} s"
-        if minutes < 60
-        else f"{minutes // 60} h {minutes % 60:02d} min"
-    )
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
 
 
 def rate(count: float, seconds: float | None) -> str:
@@ -91,31 +98,31 @@ def rate(count: float, seconds: float | None) -> str:
     if not seconds or not count:
         return ""
     speed = count / seconds
-    return (
-        f"{speed:,.0f}/s"
-        if speed >= 10
-        else f"{speed:.1f}/s"
-        if speed >= 1
-        else f"{1 / speed:.1f} s each"
-    )
+    if speed >= 10:
+        return f"{speed:,.0f}/s"
+    if speed >= 1:
+        return f"{speed:.1f}/s"
+    return f"{1 / speed:.1f} s each"
 
 
-class _Progress(ProgressColumn):
+class Counts(ProgressColumn):
     """`400/1,000  125/s  4.8 s left`, as far as it is known."""
 
     def render(self, task: Task) -> Text:
-        of = "" if task.total is None else f"/{number(int(task.total))}"
-        done = f"{number(int(task.completed))}{of}" if task.completed or of else ""
+        """The counts as a text."""
+        parts = []
+        if task.total is not None:
+            parts.append(f"{number(int(task.completed))}/{number(int(task.total))}")
+        elif task.completed:
+            parts.append(number(int(task.completed)))
+        parts.append(rate(task.completed, task.elapsed))
         left = task.time_remaining
-        parts = (
-            done,
-            rate(task.completed, task.elapsed),
-            "" if left is None else f"{duration(left)} left",
-        )
-        return Text("  ".join(part for part in parts if part), "dim")
+        if left is not None:
+            parts.append(f"{duration(left)} left")
+        return Text("  ".join(filter(None, parts)), "dim")
 
 
-class _Bar(Progress):
+class StageBar(Progress):
     """The current stage's bar with the numbers that matter under it."""
 
     numbers_line: Text | None = None
@@ -145,7 +152,7 @@ class Display:
         self._console = console or terminal(stderr=True)
         self._silent = silent
         self._clock = clock
-        self._bar: _Bar | None = None
+        self._bar: StageBar | None = None
         self._numbers: dict[str, Value] = {}
         self._fresh: dict[str, Value] = {}
         self._name = ""
@@ -160,16 +167,19 @@ class Display:
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal and not self._console.is_dumb_terminal and not self._silent:
-            columns = (
-                TextColumn("{task.description}", markup=False, style="bold"),
-                BarColumn(bar_width=28),
-                _Progress(),
-            )
-            self._bar = _Bar(*columns, console=self._console, transient=True, refresh_per_second=8)
-            self._bar.start()
-        elif not self._silent:
-            threading.Thread(target=self._watch, daemon=True).start()
+        console = self._console
+        if self._silent:
+            return self
+        if not console.is_terminal or console.is_dumb_terminal:
+            threading.Thread(target=self.watch, daemon=True).start()
+            return self
+        columns = (
+            TextColumn("{task.description}", markup=False, style="bold"),
+            BarColumn(bar_width=28),
+            Counts(),
+        )
+        self._bar = StageBar(*columns, console=console, transient=True, refresh_per_second=8)
+        self._bar.start()
         return self
 
     def __exit__(
@@ -194,27 +204,35 @@ class Display:
         """
         with self._lock:
             self.end_stage()
-            self._name, self._total, self._generation = name, total, generation
-            self._count, self._part, self._fresh = 0, 0.0, {}
-            self._since = self._spoken = self._clock()
+            self._name = name
+            self._total = total
+            self._generation = generation
+            self._count = 0
+            self._part = 0.0
+            self._fresh = {}
+            self._since = self._clock()
+            self._spoken = self._since
         if self._bar is not None:
-            self._bar.add_task(self._title(), total=total)
+            self._bar.add_task(self.title_text(), total=total)
 
     def advance(self, n: int = 1) -> None:
         """`n` more are done; what was done of them is counted."""
-        self._count, self._part = self._count + n, 0.0
-        self._move()
+        self._count += n
+        self._part = 0.0
+        self.move_bar()
 
     def part(self, steps: float) -> None:
         """`steps` more, or a part of one, are done of what `advance` will count."""
         self._part += steps
-        self._move()
+        self.move_bar()
 
-    def _move(self) -> None:
+    def move_bar(self) -> None:
+        """Show on the bar what is done."""
         if self._bar is not None and self._bar.tasks:
-            self._bar.update(self._bar.tasks[-1].id, completed=self._count + self._part)
+            current = self._bar.tasks[-1]
+            self._bar.update(current.id, completed=self._count + self._part)
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
         """Say how far a stage is after each minute without a line."""
         while not self._over.wait(LOOK):
             self.say_how_far()
@@ -222,20 +240,30 @@ class Display:
     def say_how_far(self) -> None:
         """Print what is done, the rate and the time left, where a minute was silent."""
         with self._lock:
-            seconds = self._clock() - self._since
-            if not self._name or self._clock() - self._spoken < MINUTE:
+            now = self._clock()
+            if not self._name or now - self._spoken < MINUTE:
                 return
+            seconds = now - self._since
             done = self._count + self._part
-            of = "" if self._total is None else f" of {number(self._total)}"
-            parts = [f"{number(int(done))}{of}"] if done or of else []
-            parts += [f"after {duration(seconds)}"]
-            if speed := rate(done, seconds):
-                left = self._total and (self._total - done) * seconds / done
-                parts += [f"({speed}, about {duration(left)} left)" if left else f"({speed})"]
-            line = Text.assemble((self._title(), "bold"), "  ", " ".join(parts))
+            parts = []
+            if self._total is not None:
+                parts.append(f"{number(int(done))} of {number(self._total)}")
+            elif done:
+                parts.append(number(int(done)))
+            parts.append(f"after {duration(seconds)}")
+            speed = rate(done, seconds)
+            left = 0.0
+            if speed and self._total:
+                left = (self._total - done) * seconds / done
+            if left:
+                parts.append(f"({speed}, about {duration(left)} left)")
+            elif speed:
+                parts.append(f"({speed})")
+            line = Text.assemble((self.title_text(), "bold"), "  ", " ".join(parts))
             if self._fresh:
-                line.append("   ").append_text(self.numbers_text(dict(self._fresh)))
-            self._print(line)
+                line.append("   ")
+                line.append_text(self.numbers_text(dict(self._fresh)))
+            self.print_line(line)
 
     def numbers(self, **named: Value) -> None:
         """Numbers that matter now: win_rate, exploitability, unjudged_share, tokens_per_second …"""
@@ -246,19 +274,22 @@ class Display:
 
     def note(self, text: str) -> None:
         """A line that stays, such as a warning."""
-        self._print(Text(clean(text)))
+        self.print_line(Text(clean(text)))
 
-    def _title(self) -> str:
+    def title_text(self) -> str:
+        """The generation and the stage."""
+        words = name_in_words(self._name)
+        if self._generation is None:
+            return words
         of = f" of {self._generations}" if self._generations else ""
-        where = "" if self._generation is None else f"generation {self._generation}{of}  "
-        return where + _words(self._name)
+        return f"generation {self._generation}{of}  {words}"
 
     def numbers_text(self, numbers: dict[str, Value]) -> Text:
         """A learner's newest numbers."""
-        parts = [
-            Text.assemble((f"{_words(name)} ", "dim"), value_text(name, value))
-            for name, value in numbers.items()
-        ]
+        parts = []
+        for name, value in numbers.items():
+            words = (f"{name_in_words(name)} ", "dim")
+            parts.append(Text.assemble(words, value_text(name, value)))
         return Text("   ").join(parts)
 
     def end_stage(self, last: bool = False, stopped: bool = False) -> None:
@@ -266,17 +297,22 @@ class Display:
         if not self._name:
             return
         seconds = self._clock() - self._since
-        line = Text.assemble((self._title(), "bold yellow" if stopped else "bold"), "  ")
-        done = number(self._count) if self._count or self._total else ""
+        style = "bold yellow" if stopped else "bold"
+        line = Text.assemble((self.title_text(), style), "  ")
+        done = ""
+        if self._count or self._total:
+            done = number(self._count)
         if stopped:
             of = "" if self._total is None else f" of {number(self._total)}"
             line.append(f"stopped at {done or 0}{of} after {duration(seconds)}", "yellow")
         else:
-            speed = rate(self._count, seconds)
             line.append(f"{done} in {duration(seconds)}" if done else duration(seconds))
-            line.append(f" ({speed})" if speed else "", "dim")
+            speed = rate(self._count, seconds)
+            if speed:
+                line.append(f" ({speed})", "dim")
         if self._fresh:
-            line.append("   ").append_text(self.numbers_text(self._fresh))
+            line.append("   ")
+            line.append_text(self.numbers_text(self._fresh))
         self._name = ""
         if self._bar is not None:
             for task in self._bar.task_ids:
@@ -285,9 +321,10 @@ class Display:
         # times.
         if self._generations <= MANY or last or self._clock() - self._last_line >= 1:
             self._last_line = self._clock()
-            self._print(line)
+            self.print_line(line)
 
-    def _print(self, line: Text) -> None:
+    def print_line(self, line: Text) -> None:
+        """Print a line that stays."""
         self._spoken = self._clock()
         if not self._silent:
             self._console.print(line, soft_wrap=True, highlight=False)
@@ -304,27 +341,35 @@ def before_after(
     for column in (before, after, "change"):
         table.add_column(column, no_wrap=True)
     for row in rows:
-        share, unit = (
-            (row.unit, "") if row.unit == "%" else ("", f", {clean(row.unit)}" if row.unit else "")
-        )
-        # That there is no interval is said below, in the panel; here it would push the last column
-        # out of sight.
-        values = (
-            "–" if value is None else value.text(share).partition(" (n = ")[0]
-            for value in (row.before, row.after)
-        )
-        table.add_row(Text(_words(row.name) + unit, "bold"), *map(Text, values), _difference(row))
+        name = name_in_words(row.name)
+        share = ""
+        if row.unit == "%":
+            share = "%"
+        elif row.unit:
+            name += f", {clean(row.unit)}"
+        cells = [Text(name, "bold")]
+        for value in (row.before, row.after):
+            # That there is no interval is said below, in the panel; here it would push the last
+            # column out of sight.
+            text = "–" if value is None else value.text(share).partition(" (n = ")[0]
+            cells.append(Text(text))
+        table.add_row(*cells, change_text(row))
     return table
 
 
-def _difference(row: Change) -> Text:
-    if row.before is None or row.after is None or math.isnan(row.after.mean - row.before.mean):
+def change_text(row: Change) -> Text:
+    """The change, green or red where the two intervals do not meet."""
+    if row.before is None or row.after is None:
         return Text("–", "dim")
     change = row.after.mean - row.before.mean
+    if math.isnan(change):
+        return Text("–", "dim")
     text = f"{100 * change:+.1f} points" if row.unit == "%" else f"{change:+.3g}"
-    if not (row.after.low > row.before.high or row.after.high < row.before.low):
+    is_apart = row.after.low > row.before.high or row.after.high < row.before.low
+    if not is_apart:
         return Text(text, "dim")
-    return Text(text, "green" if (change > 0) == row.higher_is_better else "red")
+    is_better = (change > 0) == row.higher_is_better
+    return Text(text, "green" if is_better else "red")
 
 
 def headline(
@@ -336,7 +381,7 @@ def headline(
     """A panel with what must be known first, the numbers that matter, and where the report is."""
     grid = Table.grid(padding=(0, 2))
     for name, value in numbers:
-        grid.add_row(Text(_words(name), "dim"), Text(clean(value), "bold"))
+        grid.add_row(Text(name_in_words(name), "dim"), Text(clean(value), "bold"))
     if report is not None:
         grid.add_row(Text("report", "dim"), Text(clean(str(report)), "cyan", overflow="fold"))
     rows = Group(*(Text(clean(line), "yellow") for line in cautions), grid)
@@ -351,7 +396,9 @@ def status_table(rows: Iterable[tuple[str, Value]], title: str = "") -> Table:
     if title:
         table.title = Text(clean(title), "bold")
     for name, value in rows:
-        table.add_row(Text(_words(name), "dim"), Text(value_text(name, value), overflow="fold"))
+        table.add_row(
+            Text(name_in_words(name), "dim"), Text(value_text(name, value), overflow="fold")
+        )
     return table
 
 
