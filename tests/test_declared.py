@@ -123,7 +123,11 @@ def defaults(name, function):
 
 def options(name, function):
     """The options of a verb that have bounds."""
-    for argument, kind in get_type_hints(function, include_extras=True).items():
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError:  # a helper with types that are imported for a checker alone; no verb has such
+        return
+    for argument, kind in hints.items():
         for each in getattr(kind, "__metadata__", ()):
             bounds = {k: getattr(each, k, None) for k in ("min", "max", "clamp", "is_flag")}
             if any(value is not None and value is not False for value in bounds.values()):

@@ -26,7 +26,7 @@ from equipoise.ledger.journal import (
     judged_pairs,
     votes_of,
 )
-from equipoise.people.ballot import by_gain, shared_pairing, open_ballot
+from equipoise.people.ballot import by_gain, open_ballot, shared_pairing
 from equipoise.people.vote_results import people_votes, preference_rows
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Outcome, Ratings
