@@ -41,6 +41,7 @@ from equipoise.evaluation.measures import (
     Measurement,
     Measures,
     Records,
+    Sample,
     StageRecord,
     changes_told,
     curves,
@@ -110,13 +111,7 @@ def page(
     sections += people_sections(run)
     sections.append(losses_section(list(training_curves(run)), hand_over_rows(run)))
     sections.append(counts_section(totals, drop_counts(recorded.stages)))
-    accounts = [Account(name, spent) for name, spent in run.ledger.accounts().items()]
-    durations = []
-    for time in stage_times(run.ledger.stages()).values():
-        durations.append(Duration(time.stage, time.seconds))
-        for part, seconds in time.parts.items():
-            durations.append(Duration(part, seconds, inside=time.stage))
-    sections.append(cost_section(accounts, tokens(sampled, MEETING), size, durations))
+    sections.append(cost_of_run(run, sampled, size))
     shown, content_warning = match_cards(run, measured, recorded.stages, cards)
     matches = int(totals["matches"])
     sections.append(matches_section(shown, matches, content_warning, kind.card_note))
@@ -138,6 +133,17 @@ def page(
         tuple(sections),
         tuple(warnings),
     )
+
+
+def cost_of_run(run: RunDirectory, sample: Sample, size: SampleSize) -> Section:
+    """The section on accounts, tokens and times."""
+    accounts = [Account(name, spent) for name, spent in run.ledger.accounts().items()]
+    durations = []
+    for time in stage_times(run.ledger.stages()).values():
+        durations.append(Duration(time.stage, time.seconds))
+        for part, seconds in time.parts.items():
+            durations.append(Duration(part, seconds, inside=time.stage))
+    return cost_section(accounts, tokens(sample, MEETING), size, durations)
 
 
 def unread_reviews(judgements: Iterable[Judgement]) -> list[str]:
