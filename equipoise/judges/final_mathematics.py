@@ -102,6 +102,23 @@ SCIENTIFIC = re.compile(
 )
 
 
+REMARK = re.compile(r"\((?:[^()]*[^\W\d_]{2}|\s*[=≈])[^()]*\)")
+REASON = re.compile(r"(?<=\d)(?P<unit> [^\d.!?\n]{0,40}?)?,? (?:since|because)\b(?:[^.!?\n]|\.\d)*")
+WRAPPED_NUMBER = re.compile(r"\\(?:text|mbox|textbf|mathrm|textit)\s*\{([^{}]*\d[^{}]*)\}")
+POINT_IN_PRICE = re.compile(r"(?<![\d.,])(\d{1,3})\.(?=\d{3}\s?(?:€|EUR\b|[Ee]uros?\b|reais\b))")
+UNTIL_TWENTY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+SMALL = {word: value for value, word in enumerate(UNTIL_TWENTY)}
+SMALL |= {word: 10 * place for place, word in enumerate(TENS, 2)}
+PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+NUMERAL = "|".join((*SMALL, "hundred", *(scale for scale in SCALES if scale != "k")))
+NUMERALS = re.compile(
+    rf"\b(?:an? )?(?:{NUMERAL})(?:(?:[ -]|,? and )(?:{NUMERAL}))*\b"
+    rf"(?:[ -](?P<part>{'|'.join(PARTS)}|halve)s?\b)?",
+    re.IGNORECASE,
+)
+
+
 class Piece(NamedTuple):
     """A piece of an answer; `apart`: it was set apart as what the answer comes to."""
 
@@ -269,7 +286,15 @@ def readings(piece: Piece, gold: str) -> Iterator[str]:
     `gold` says what is looked for: a list, a tuple, or one value.
     """
     has_list = re.search(r",(?! ?\\!)", GROUPED.sub("0", gold.replace(",\\!", ""))) is not None
-    text = without_currency(DATE.sub(" ", DENIED.sub(" ", piece.text)))
+    text = WRAPPED_NUMBER.sub(r"\1", POINT_IN_PRICE.sub(r"\1", piece.text))
+    text = without_currency(DATE.sub(" ", DENIED.sub(" ", text)))
+    without_remarks = REMARK.sub(" ", text)
+    if not piece.apart:
+        if len(PLAIN.findall(without_remarks)) == 1:
+            text = without_remarks
+        text = REASON.sub(lambda clause: clause["unit"] or "", text)
+    if not re.search(r"[\d\\$]", text):
+        text = NUMERALS.sub(in_digits, text)
     text = as_latex(text, decimal_comma=not has_list)
     if FORMULA.search(text):
         yield text
@@ -294,6 +319,25 @@ def readings(piece: Piece, gold: str) -> Iterator[str]:
         chosen = numbers[0] if piece.apart or ends_equation else numbers[-1]
         yield f"${_number(chosen)}$"
     yield text
+
+
+def in_digits(numerals: re.Match[str]) -> str:
+    """A number in English words as digits: "two hundred and five" is 205, "one half" 1/2."""
+    total = 0
+    group = 0
+    part = (numerals["part"] or "").casefold()
+    words = re.findall(r"[a-z]+", numerals[0].casefold())
+    for word in words[:-1] if part else words:
+        if word in SMALL:
+            group += SMALL[word]
+        elif word == "hundred":
+            group = 100 * max(group, 1)
+        elif word in SCALES:
+            total += max(group, 1) * 10 ** SCALES[word]
+            group = 0
+    if part:
+        return f"{total + group}/{PARTS.get(part, 2)}"
+    return str(total + group)
 
 
 def is_formula(text: str) -> bool:

@@ -7,7 +7,7 @@
     named      an option is mentioned                                I think that (B) fits.
 
 The surer ways come first; of several alike, the last counts, so that a correction does. An option
-that is denied ("not B", "B is wrong") is passed over; of two options, denying one states the other.
+that is denied ("not B", "B is wrong") is passed over; denying all options but one states that one.
 Two options that are stated together ("B or C") are none. `judges/stating_words.py` has the words,
 in eleven languages.
 """
@@ -160,7 +160,7 @@ def stated_option(text: str, options: Mapping[str, str]) -> str | None:
             return labels[0] if len(labels) == 1 else None
     denied = {label for run in runs for label in run.labels}
     left = [label for label in options if label not in denied]
-    return left[0] if len(options) == 2 and len(left) == 1 else None
+    return left[0] if len(left) == 1 else None
 
 
 def option_alone(text: str, options: Mapping[str, str]) -> str | None:

@@ -15,7 +15,7 @@ GOES_ON = (
     r"|fits|seems|looks|must|can't|cannot|with|comes|holds"
     r"|ist|und|oder|sondern|passt|auch|et|ou|mais|est|n'est|ne|y|o|es|pero|sino|no|é|e|mas"
     r"|não|está"
-    r"|è|ma|non|nemmeno|tampoco"
+    r"|è|ma|non|nemmeno|tampoco|want|omdat|niet|bo|ponieważ|jest|şık\w*|seçene\w*|çünkü"
     r")\b|[-–—+=<(]|[\u0400-\u04ff\u0600-\u06ff]"
 )
 
@@ -43,6 +43,8 @@ DENIES_BEFORE = re.compile(
     r"|\beliminat\w*:?|\brul(?:e|ed|ing) out:?|\bexclud\w*:?|\bdiscard\w*:?|\bunlike\b"
     r"|\b(?:people|students|many|others) (?:often )?(?:choose|pick|say|think)\b)"
     r"(?: (?!but\b)[\w'-]+){0,5}"
+    # Dutch, Polish
+    r"|\b(?:niet|geen|in plaats van|nie|zamiast)(?: \w+){0,1}"
     # German, French, Spanish, Portuguese, Italian
     r"|\b(?:nicht|kein\w*|statt|anstatt|weder|anstelle von)(?: \w+){0,1}"
     r"|\b(?:n'est pas|ne sont pas|pas|plutôt que|au lieu de|ni)(?: la| le)?"
@@ -66,7 +68,10 @@ DENIES_AFTER = re.compile(
     r"|(?:isn't|aren't|doesn't|don't|does not|do not|can't|cannot|won't|wasn't|didn't)\b"
     r"|(?:wrong|incorrect|eliminated|no)\b(?=[.;,\n]|$)"
     r"|(?:might|may|hardly)\b"
+    r"|[^.!?\n]{0,30}\?\s*(?:no|nope|nah|nein|nee|non|não|нет)\b"
     r"|(?:ist|sind|wäre) (?:leider |auch )?(?:falsch|nicht|ein häufiger|unpassend)"
+    r"|is (?:fout|onjuist|verkeerd|niet)|klopt niet|(?:jest|to) (?:błęd|niepopraw|nie )"
+    r"|yanlış|değil|(?:गलत|ग़लत|नहीं)"
     r"|passt nicht|auch nicht"
     r"|(?:est|sont) (?:faux|fausse|incorrect|erroné|une erreur)|n'est pas|ne convien"
     r"|ne \w+ pas|non plus"
@@ -134,6 +139,10 @@ DECLARES_BEFORE = re.compile(
     r"|\bes ist|\bdas ist"
     r"|\b(?:also|daher|somit|folglich|deshalb)(?: ist)?,?|\b(?:für|wähle|nehme|sondern"
     r"|bleibt|nein)[:,]?"
+    # Dutch, Polish, Turkish, Hindi
+    r"|\b(?:antwoord|optie|keuze)(?: \w+)?(?: is|:)(?: optie)?|\b(?:het is|het moet|dus|kies(?: voor)?)"
+    r"|\b(?:odpowiedź|odpowiedzią)(?: \w+)?(?: to| jest|:)?|\b(?:wybieram|tylko|lecz|więc)"
+    r"|\b(?:cevap|cevabım|yanıt|seçenek)(?: olarak|:)?|(?:उत्तर|जवाब)(?: है|:)?"
     # French
     r"|\bréponse(?: \w+)?(?: est| ?:)(?: donc)?(?: la| le)?|\bc'est(?: la| le)?|\b(?:donc"
     r"|choisis|opte pour|mais|non)(?: ?[:,])?"
