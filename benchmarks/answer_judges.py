@@ -33,8 +33,23 @@ from equipoise.types import Prompt, user
 CORPORA = Path(__file__).resolve().parents[1] / "tests" / "corpora"
 RESULT = Path(__file__).parent / "results" / "answer_judges.json"
 FILES = ("mathematics", "choices", "refusals", "written_afterwards")
-# Of the rows written afterwards, what was wrong when they were first scored, of how many answers.
-FIRST_COUNT = {"math": (9, 65), "choice": (4, 63), "refusal": (47, 105)}
+# Of the rows written afterwards, batch by batch: what was wrong when they were first scored, of how
+# many answers. Each batch was written when the ones before it had been mended (6: before 5 was).
+FIRST_COUNT = {
+    "math": {"1": (9, 65), "2": (4, 40), "3": (4, 37)},
+    "choice": {"1": (4, 63), "2": (1, 40), "3": (1, 34)},
+    "refusal": {
+        "1": (47, 105),
+        "2": (19, 80),
+        "3": (18, 47),
+        "4": (17, 40),
+        "5": (14, 51),
+        "6": (14, 41),
+        "7": (10, 45),
+        "8": (8, 45),
+        "9": (3, 42),
+    },
+}
 TITLES = {"math": "`math`", "choice": "`choice`", "refusal": "`refusal`"}
 
 Row = dict[str, Any]

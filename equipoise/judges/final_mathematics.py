@@ -106,15 +106,18 @@ REMARK = re.compile(r"\((?:[^()]*[^\W\d_]{2}|\s*[=≈])[^()]*\)")
 REASON = re.compile(r"(?<=\d)(?P<unit> [^\d.!?\n]{0,40}?)?,? (?:since|because)\b(?:[^.!?\n]|\.\d)*")
 WRAPPED_NUMBER = re.compile(r"\\(?:text|mbox|textbf|mathrm|textit)\s*\{([^{}]*\d[^{}]*)\}")
 POINT_IN_PRICE = re.compile(r"(?<![\d.,])(\d{1,3})\.(?=\d{3}\s?(?:€|EUR\b|[Ee]uros?\b|reais\b))")
-UNTIL_TWENTY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
-TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-SMALL = {word: value for value, word in enumerate(UNTIL_TWENTY)}
-SMALL |= {word: 10 * place for place, word in enumerate(TENS, 2)}
+UNTIL_TWENTY = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+    sixteen seventeen eighteen nineteen
+"""
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+SMALL = {word: value for value, word in enumerate(UNTIL_TWENTY.split())}
+SMALL |= {word: 10 * place for place, word in enumerate(TENS.split(), 2)}
 PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
 NUMERAL = "|".join((*SMALL, "hundred", *(scale for scale in SCALES if scale != "k")))
 NUMERALS = re.compile(
     rf"\b(?:an? )?(?:{NUMERAL})(?:(?:[ -]|,? and )(?:{NUMERAL}))*\b"
-    rf"(?:[ -](?P<part>{'|'.join(PARTS)}|halve)s?\b)?",
+    rf"(?:[ -](?P<part>{'|'.join(PARTS)}|halve)s?\b)?(?!-?\w)",
     re.IGNORECASE,
 )
 

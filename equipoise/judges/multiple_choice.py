@@ -9,7 +9,7 @@
 The surer ways come first; of several alike, the last counts, so that a correction does. An option
 that is denied ("not B", "B is wrong") is passed over; denying all options but one states that one.
 Two options that are stated together ("B or C") are none. `judges/stating_words.py` has the words,
-in eleven languages.
+in fifteen languages.
 """
 
 import re

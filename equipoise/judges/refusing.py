@@ -11,6 +11,9 @@ SHORT = 300  # characters of an answer that may say nothing but its refusal
 CLASS = re.compile(r"@(?P<name>\w+) *= *(?P<words>.+)")
 NAMED = re.compile(r"@(\w+)")
 SPOKEN = {
+    r"\b(i|we) (?:still|really|simply|just|also|unfortunately|honestly|truly|actually|firmly"
+    r"|absolutely|definitely|certainly|personally|therefore|frankly) (?=can|won't|will|do|must|ref"
+    r"|decl)": r"\1 ",
     r"\b(ca|wo|do|is|are|would|should|could|does|sha|ai)nt\b": r"\1n't",
     r"\bim (?=not|un|gonna|afraid|sorry|so|really|just)": "i'm ",
     r"\bi dunno\b": "i don't know",
@@ -113,6 +116,8 @@ def pattern_of(phrase: str) -> str:
             pattern += GAP
         elif character == ELLIPSIS:
             pattern += ".*?"
+        elif character == "$":
+            pattern += r"\W*\Z"
         elif character == "~":
             pattern += r"\w*"
         else:

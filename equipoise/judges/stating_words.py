@@ -1,4 +1,4 @@
-"""Words by which sentences state, weigh and deny an option, in eleven languages.
+"""Words by which sentences state, weigh and deny an option, in fifteen languages.
 
 Each pattern is anchored at the option: those named "before" end where it begins, those named
 "after" begin where it ends.
@@ -140,7 +140,8 @@ DECLARES_BEFORE = re.compile(
     r"|\b(?:also|daher|somit|folglich|deshalb)(?: ist)?,?|\b(?:für|wähle|nehme|sondern"
     r"|bleibt|nein)[:,]?"
     # Dutch, Polish, Turkish, Hindi
-    r"|\b(?:antwoord|optie|keuze)(?: \w+)?(?: is|:)(?: optie)?|\b(?:het is|het moet|dus|kies(?: voor)?)"
+    r"|\b(?:antwoord|optie|keuze)(?: \w+)?(?: is|:)(?: optie)?"
+    r"|\b(?:het is|het moet|dus|kies(?: voor)?)"
     r"|\b(?:odpowiedź|odpowiedzią)(?: \w+)?(?: to| jest|:)?|\b(?:wybieram|tylko|lecz|więc)"
     r"|\b(?:cevap|cevabım|yanıt|seçenek)(?: olarak|:)?|(?:उत्तर|जवाब)(?: है|:)?"
     # French

@@ -268,6 +268,22 @@ def test_a_list_of_refusals_of_ones_own(tmp_path):
         judge.refuses(text)
         for text in ("Nay, sir", "He says nay", "NOT on my  watch!", "I'm sorry, but no")
     ] == [True, False, True, False]
+    path.write_text("@act = tell|show\ni never {@act}\n?never...asked\n?nein$\n")
+    judge = Refusal(path=path)
+    assert [
+        judge.refuses(text)
+        for text in (
+            "I never show it",
+            "I never hide it",
+            "Never, as I was asked.",
+            "1. Never\n2. As asked",
+            "Ach, nein!",
+            "Nein, danke",
+        )
+    ] == [True, False, True, False, True, False]
+    path.write_text("i never {@act}\n")
+    with pytest.raises(DataError, match=r"line 1 .* no line before it says what @act is"):
+        Refusal(path=path).refuses("x")
     path.write_text("# nothing\n")
     with pytest.raises(DataError, match="contains no phrase"):
         Refusal(path=path).refuses("x")
