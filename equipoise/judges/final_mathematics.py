@@ -111,8 +111,8 @@ UNTIL_TWENTY = """
     sixteen seventeen eighteen nineteen
 """
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-SMALL = {word: value for value, word in enumerate(UNTIL_TWENTY.split())}
-SMALL |= {word: 10 * place for place, word in enumerate(TENS.split(), 2)}
+SMALL = {name: value for value, name in enumerate(UNTIL_TWENTY.split())}
+SMALL |= {name: 10 * place for place, name in enumerate(TENS.split(), 2)}
 PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
 NUMERAL = "|".join((*SMALL, "hundred", *(scale for scale in SCALES if scale != "k")))
 NUMERALS = re.compile(
@@ -328,18 +328,18 @@ def in_digits(numerals: re.Match[str]) -> str:
     """A number in English words as digits: "two hundred and five" is 205, "one half" 1/2."""
     total = 0
     group = 0
-    part = (numerals["part"] or "").casefold()
-    words = re.findall(r"[a-z]+", numerals[0].casefold())
-    for word in words[:-1] if part else words:
-        if word in SMALL:
-            group += SMALL[word]
-        elif word == "hundred":
+    fraction = (numerals["part"] or "").casefold()
+    names = re.findall(r"[a-z]+", numerals[0].casefold())
+    for numeral in names[:-1] if fraction else names:
+        if numeral in SMALL:
+            group += SMALL[numeral]
+        elif numeral == "hundred":
             group = 100 * max(group, 1)
-        elif word in SCALES:
-            total += max(group, 1) * 10 ** SCALES[word]
+        elif numeral in SCALES:
+            total += max(group, 1) * 10 ** SCALES[numeral]
             group = 0
-    if part:
-        return f"{total + group}/{PARTS.get(part, 2)}"
+    if fraction:
+        return f"{total + group}/{PARTS.get(fraction, 2)}"
     return str(total + group)
 
 
