@@ -106,6 +106,7 @@ def _facts_of_first(made: FirstRecipe) -> dict[str, Any]:
     return {
         "text": made.text,
         "rows": made.rows,
+        "first_row": None if made.first_row is None else made.first_row.record(),
         "row_count": made.row_count,
         "dropped": made.dropped,
         "judge_calls": [asdict(trial) for trial in made.trials],
@@ -121,6 +122,10 @@ def print_first(made: FirstRecipe, file: Path) -> None:
     """Print the rows, the trials and the recipe."""
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in made.dropped.items())
     say(f"rows: {made.row_count:,}, left out: {dropped or 'none'}")
+    if made.first_row is not None:
+        say("the first row as a model will see it:")
+        for line in made.first_row.lines():
+            say(f"  {line}")
     for number, row in enumerate(made.rows, 1):
         role, text = row["messages"][-1] if row["messages"] else ("", "")
         more = (

@@ -31,6 +31,7 @@ from equipoise.planning.run_plan import RunPlan, plan
 from equipoise.players.base import Actor, Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.together import MoveRequest, act_together
+from equipoise.prompts.shown_row import ShownRow, first_row
 from equipoise.prompts.split import content
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
@@ -106,7 +107,8 @@ class JudgeTrial:
 class FirstRecipe:
     """The recipe's text, and what was seen on the way to it.
 
-    `rows`: the first prompts as read, with their facts; `dropped`: reason -> how many rows.
+    `rows`: the first prompts as read, with their facts; `dropped`: reason -> how many rows;
+    `first_row`: the data's first row as a model will see it.
     """
 
     text: str
@@ -119,6 +121,7 @@ class FirstRecipe:
     endpoints: list[str]
     planned: RunPlan
     notes: list[str] = field(default_factory=list)
+    first_row: ShownRow | None = None
 
 
 def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> FirstRecipe:
@@ -178,6 +181,7 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
         endpoints,
         planned,
         [*notes, *fitted, *planned.notes],
+        first_row(config.prompts),
     )
     text = recipe_text(values, _comments(wishes, recipe, size), path)
     assert parse_yaml(text, str(path)) == values, "the text says something else"

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from equipoise.errors import DataError
@@ -136,14 +135,20 @@ def any_scored(source: RowPrompts, rows: Iterable[tuple[str, Any, str]]) -> bool
     return any(row is not None and is_scored(row) for row in read)
 
 
+def first_row(source: Any, purpose: Purpose | None = None) -> ShownRow | None:
+    """The first row of a source as a model will see it; None where it has no rows."""
+    if not isinstance(source, RowPrompts):
+        return None
+    return next(show_rows(source, source.raw_rows(), purpose), None)
+
+
 def first_row_notes(source: Any, purpose: Purpose | None = None) -> tuple[str, ...]:
     """The first row of a source as a model will see it, on one line; () where it has no rows."""
-    if not isinstance(source, RowPrompts):
+    shown = first_row(source, purpose)
+    if shown is None:
         return ()
-    for shown in show_rows(source, islice(source.raw_rows(), 1), purpose):
-        lines = [" ".join(line.split()) for line in shown.lines(purpose, widest=60)]
-        return (" | ".join(lines),)
-    return ()
+    lines = [" ".join(line.split()) for line in shown.lines(purpose, widest=60)]
+    return (" | ".join(lines),)
 
 
 def message_record(message: Message) -> dict[str, Any]:

@@ -240,12 +240,18 @@ def test_a_recipe_is_written_that_runs(command, rows, judge, tmp_path):
     assert [row["messages"][-1][1] for row in made.facts["rows"]] == [
         row["prompt"] for row in ROWS[:5]
     ]
+    first = made.facts["first_row"]
+    assert first["row"] == 1 and not first["left_out"]
+    assert [message["content"] for message in first["messages"]] == [ROWS[0]["prompt"]]
     (asked,) = made.facts["judge_calls"]
     assert asked["scores"]["1"]["score"] > 1 and asked["answers"][0] == ROWS[0]["answer"]
     assert made.facts["optimizer_steps_at_most"] >= ENOUGH
     text = (tmp_path / "mine.yaml").read_text()
     assert text == made.facts["text"] and len(text.splitlines()) <= 16
     assert "63 rows, left out: 2 duplicate, 1 empty" in text
+    printed = command("init", "other.yaml", *options, *settings(policy__max_new_tokens=8)).out
+    assert "the first row as a model will see it:\n  row 1, " in printed
+    assert f"user       {ROWS[0]['prompt']}" in printed
     again = command("init", "mine.yaml", *options)
     assert again.code == 2 and "is there already" in again.err
     done = command("run", "mine.yaml", *settings(generations=1, learner__epochs=0.2))
