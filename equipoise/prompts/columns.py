@@ -57,6 +57,10 @@ PAIRS = (
     ("winner", "loser"),
     ("win", "lose"),
     ("real", "generated"),
+    ("response", "rejected_response"),
+    ("output", "rejected_output"),
+    ("completion", "rejected_completion"),
+    ("answer", "rejected_answer"),
     ("pos", "neg"),
     ("positive", "negative"),
 )

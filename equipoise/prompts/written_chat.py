@@ -25,6 +25,7 @@ ROLE_NAMES = {  # the names that data sets give to roles -> ours
     **dict.fromkeys(("bing", "bard", "claude", "llm", "output", "assistant_response"), "assistant"),
     **dict.fromkeys(("tool", "function", "observation", "tool_response", "ipython"), "tool"),
     **dict.fromkeys(("function_response", "function_result", "tool_result"), "tool"),
+    "function response": "tool",
     **dict.fromkeys(("function_call", "tool_call", "tool_calls"), "assistant"),
 }
 CALLS = ("function_call", "tool_call", "tool_calls")  # roles whose content is a call, as JSON
@@ -48,7 +49,9 @@ TURN_KEYS = (
 )
 WRITTEN_LIST = re.compile(r"\s*[\[{]\s*[\[{]?\s*['\"]")
 # Between the turns of a dialogue in a text. Of several kinds the first that fits is meant.
-SPEAKERS = "Human|User|Assistant|System|Bot|AI|GPT|Prompter"
+SPEAKERS = (
+    "Human|User|Assistant|System|Bot|AI|GPT|Prompter|HUMAN|USER|ASSISTANT|SYSTEM|FUNCTION RESPONSE"
+)
 DIALOGUES = (
     re.compile(r"<\|im_start\|>\s*(system|user|assistant|tool)\s*\n"),
     re.compile(r"<\|start_header_id\|>(system|user|assistant|ipython)<\|end_header_id\|>\s*"),
@@ -127,7 +130,7 @@ def read_message(item: Any, number: int, where: str) -> list[tuple[Message, bool
         )
     place = f"{where}: message {number}"
     further = {key: item[key] for key in FURTHER_KEYS if item.get(key)}
-    if role != "tool":
+    if role not in ("tool", "user"):  # no template writes it
         further.pop("name", None)
     content_key = next((key for key in CONTENT_KEYS if key in item), None)
     is_blank = role == "assistant" and content_key is None  # its content is null

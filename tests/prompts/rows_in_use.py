@@ -800,4 +800,89 @@ CASES = [
         QUESTION,
         (("Pear i", None),),
     ),
+    # More of what other programs write.
+    Case(
+        "response_and_rejected_response",
+        "pairs",
+        [
+            {
+                "system": "Be short.",
+                "history": [["Hi", "Hello"]],
+                "query": "Name a fruit.",
+                "response": "Pear i",
+                "rejected_response": "Brick j",
+            }
+        ],
+        ("s:Be short.", "u:Hi", "a:Hello", *QUESTION),
+        PAIR,
+    ),
+    Case(
+        "judged_on_its_first_turn",
+        "pairs",
+        [
+            {
+                "question_id": 81,
+                "model_a": "m",
+                "model_b": "n",
+                "winner": "model_a",
+                "judge": "expert_1",
+                "conversation_a": [
+                    PEAR,
+                    YES,
+                    said("user", "And a tree?"),
+                    said("assistant", "Elm k"),
+                ],
+                "conversation_b": [
+                    PEAR,
+                    NO,
+                    said("user", "And a tree?"),
+                    said("assistant", "Oak l"),
+                ],
+                "turn": 1,
+            }
+        ],
+        QUESTION,
+        PAIR,
+    ),
+    Case(
+        "chat_in_capitals",
+        "sft",
+        [
+            {
+                "chat": "USER: What costs a pear?\n\n\nASSISTANT: I ask. <|endoftext|>\n\n\n"
+                "FUNCTION RESPONSE: 3\n\n\nASSISTANT: Three i <|endoftext|>\n\n\n"
+            }
+        ],
+        ("u:What costs a pear?", "a:I ask.", "t:3"),
+        (("Three i", None),),
+    ),
+    Case(
+        "transcript_with_ends",
+        "pairs",
+        [
+            {
+                "prompt": "<|im_start|>user\nName a fruit.<|im_end|>\n<|im_start|>assistant\n",
+                "chosen": "Pear i<|im_end|>",
+                "rejected": "Brick j<|im_end|>\n",
+            }
+        ],
+        QUESTION,
+        PAIR,
+    ),
+    Case(
+        "ranks_of_two",
+        "pairs",
+        [
+            {
+                "prompt": "Name a fruit.",
+                "response_1": "Brick j",
+                "response_2": "Pear i",
+                "rank_1": 2,
+                "rank_2": 1,
+            }
+        ],
+        QUESTION,
+        PAIR,
+        (-1.0, -2.0),
+    ),
 ]

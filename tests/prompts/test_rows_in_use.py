@@ -68,3 +68,23 @@ def written(case: Case, folder: Path) -> Path:
 def spoken(messages: tuple[Message, ...]) -> tuple[str, ...]:
     """A chat as texts, each behind the first letter of its role."""
     return tuple(f"{message.role[0]}:{message.content}" for message in messages)
+
+
+def test_names_and_calls_of_messages_are_kept(tmp_path: Path) -> None:
+    call = '{"name": "shop", "arguments": {"of": "pear"}}'
+    row = {
+        "conversations": [
+            {"role": "user", "content": "What costs a pear?", "name": "ann"},
+            {"role": "function_call", "content": call},
+            {"role": "observation", "content": "3"},
+            {"role": "assistant", "content": "Three i"},
+        ]
+    }
+    path = tmp_path / "calls.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    (shown,) = equipoise.rows(str(path), "sft")
+    asked, calling, _ = shown.record()["messages"]
+    assert asked["name"] == "ann"
+    assert calling["content"] == ""
+    (made,) = calling["tool_calls"]
+    assert made["function"] == {"name": "shop", "arguments": '{"of": "pear"}'}

@@ -210,6 +210,7 @@ def read_comparison(columns: Columns, options: RowOptions) -> Reading:
         chats.append(read_answer(value, place).messages)
     from equipoise.prompts.written_chat import WrittenChat
 
+    chats = [judged_turns(columns, chat) for chat in chats]
     written = [WrittenChat(chat) for chat in chats]
     whole = [chat[0].role != "assistant" for chat in chats]
     if isinstance(question, list):
@@ -240,6 +241,15 @@ def read_comparison(columns: Columns, options: RowOptions) -> Reading:
             )
         )
     return Reading(messages, made, asked_in=asked_in or names[0])
+
+
+def judged_turns(columns: Columns, chat: Chat) -> Chat:
+    """A whole chat up to the answer that was judged, where `turn` counts it from 1 (MT-Bench)."""
+    turn = columns.values.get("turn")
+    if not isinstance(turn, int) or isinstance(turn, bool) or turn < 1 or chat[0].role != "user":
+        return chat
+    questions = [place for place, message in enumerate(chat) if message.role == "user"]
+    return chat if len(questions) <= turn else chat[: questions[turn]]
 
 
 def read_asked(columns: Columns) -> tuple[str | None, Any]:
@@ -343,14 +353,17 @@ def two_scores(
         scores[better or 0] = margin
         return scores, ["", ""]
     endings = [name.removeprefix(prefix_of(names)) for name in names]
-    for measure in ("score", "rating", "reward"):
+    for measure in ("score", "rating", "reward", "rank"):
         columns_of = [f"{measure}{ending}" for ending in endings]
         separated = [f"{measure}_{ending.lstrip('_')}" for ending in endings]
         behind = [f"{name}_{measure}" for name in names]
         for pair in (columns_of, separated, behind):
             if columns.has(*pair):
                 read = [read_number(columns.take(each), columns.place(each)) for each in pair]
-                return [number for number, _ in read], [fault for _, fault in read]
+                scores = [number for number, _ in read]
+                if measure == "rank":  # 1 is best
+                    scores = [None if number is None else -number for number in scores]
+                return scores, [fault for _, fault in read]
             if any(columns.has(each) for each in pair):
                 (held,) = [each for each in pair if columns.has(each)]
                 raise DataError(

@@ -31,7 +31,7 @@ from equipoise.prompts.schemas.conversation import (
 )
 from equipoise.prompts.schemas.schema import Reading, RowOptions, Schema
 from equipoise.prompts.tasks import with_prompt
-from equipoise.prompts.written_chat import read_messages
+from equipoise.prompts.written_chat import TURN_ENDS, read_messages
 from equipoise.types import Answer
 
 GOLD = ("solution", "answer")
@@ -99,10 +99,11 @@ def read_question_row(columns: Columns, options: RowOptions) -> Reading:
 
 
 def stripped(answer: Answer) -> Answer:
-    """An answer without white space around its messages."""
+    """An answer without the marks that end a turn, and white space, around its messages."""
     messages = []
     for message in answer.messages:
-        messages.append(msgspec.structs.replace(message, content=message.content.strip()))
+        content = TURN_ENDS.sub("", message.content).strip()
+        messages.append(msgspec.structs.replace(message, content=content))
     return msgspec.structs.replace(answer, messages=tuple(messages))
 
 
