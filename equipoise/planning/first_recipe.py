@@ -166,12 +166,11 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
         if trial.scores and len({str(scores) for scores in trial.scores.values()}) == 1
     ]
     values, planned, fitted = fit(wishes, values, numbers, size, path)
-    shown = source.training[:SHOWN]
     recipe = FirstRecipe(
         "",
         [
             {"messages": [(m.role, m.content) for m in row.messages], "facts": row.facts}
-            for row in shown
+            for row in source.training[:SHOWN]
         ],
         sum(len(part or ()) for part in (source.training, source.held_out, source.test)),
         checked.split.dropped,
