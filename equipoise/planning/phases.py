@@ -28,21 +28,19 @@ from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.adapters import Lora
 from equipoise.models.device import Hardware
 from equipoise.models.loading import Description, describe
-from equipoise.planning.cost import (
-    Work,
-    advice,
+from equipoise.planning.cost import Work, limit_new_tokens, work_shape
+from equipoise.planning.memory import (
     base_bytes,
     bytes_per_process,
     engine_count,
     for_players,
     frozen_bytes,
-    limit_new_tokens,
     moment_bytes,
     number_width,
     rows_at_once,
     sampling_bytes,
+    saving_settings,
     training_bytes,
-    work_shape,
 )
 from equipoise.players.local import Local
 from equipoise.runs.config import RunConfig
@@ -117,7 +115,7 @@ class _Estimate:
             learner = self._config.learner
             what = ""
             if learner is not None:
-                what = for_players(advice(self._players[there[0]], learner, False), there)
+                what = for_players(saving_settings(self._players[there[0]], learner, False), there)
             yield PhaseMemory("play", device, "", taken, what)
 
     def judge(self) -> Iterator[PhaseMemory]:
@@ -147,7 +145,7 @@ class _Estimate:
             )
             if _stands_apart(trainer):
                 taken += self._policy(player, trainer)  # what samples
-            what = for_players(advice(player, trainer, True), [name])
+            what = for_players(saving_settings(player, trainer, True), [name])
             yield PhaseMemory("learn", self._on(player), name, taken, what)
 
     def _playing(self) -> dict[str, float]:

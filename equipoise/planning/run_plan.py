@@ -16,9 +16,10 @@ from pydantic import BaseModel
 from equipoise.errors import ConfigError
 from equipoise.models.device import Hardware
 from equipoise.planning.checks import check_run, device_notes, short_runs, wanted_accelerators
-from equipoise.planning.cost import CostEstimate, Work, costs, engine_count
+from equipoise.planning.cost import CostEstimate, Work, costs
 from equipoise.planning.counts import RunCounts, RunWork, count_work, longest_answer
 from equipoise.planning.fixed_at_start import fix_at_start
+from equipoise.planning.memory import engine_count
 from equipoise.planning.phases import PhaseMemory, phases
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local

@@ -11,7 +11,7 @@ import copy
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -66,21 +66,17 @@ class Trial:
     kept: float  # bytes that a token leaves for the backward pass
     kept_by_layer: float
 
-
-@dataclass(frozen=True, slots=True)
-class _Passes:
-    """The times of the trial's own few layers; as `Trial` has them."""
-
-    read: float
-    step: float
-    score: float
-    train: float
-    kept: float
-
-    def with_layers(self, count: float, body: _Passes) -> _Passes:
-        """The times with `count` times those of `body` added."""
-        names = [part.name for part in fields(self)]
-        return _Passes(*(getattr(self, name) + count * getattr(body, name) for name in names))
+    def with_layers(self, count: float, body: Trial) -> Trial:
+        """The trial with `count` times the passes of `body` added."""
+        return replace(
+            self,
+            read=self.read + count * body.read,
+            step=self.step + count * body.step,
+            score=self.score + count * body.score,
+            train=self.train + count * body.train,
+            kept=self.kept + count * body.kept,
+            kept_by_layer=body.kept_by_layer,
+        )
 
 
 def try_model(
@@ -94,23 +90,13 @@ def try_model(
     if embeddings + layers * by_layer > LARGEST:
         return None
     with quiet():
-        built = _build(model, lora, layers, target)
+        built = build_layers(model, lora, layers, target)
     with torch.autocast(target.type, torch.bfloat16, enabled=shape.bf16):
-        passes = _passes(built, size.vocabulary, shape, target)
-        kept_by_layer = passes.kept / layers
+        trial = try_whole(built, layers, size, shape, target)
         if layers < size.layers:
-            body = _body_passes(built, size, shape, target)
-            kept_by_layer = body.kept / layers
-            passes = passes.with_layers(size.layers / layers - 1, body)
-    return Trial(
-        passes.read,
-        passes.step,
-        passes.score,
-        passes.train,
-        _update_seconds(built) * size.trainable,
-        passes.kept,
-        kept_by_layer,
-    )
+            body = try_body(built, layers, size, shape, target)
+            trial = trial.with_layers(size.layers / layers - 1, body)
+    return replace(trial, update=update_seconds(built) * size.trainable)
 
 
 def foresee(
@@ -133,19 +119,20 @@ def foresee(
     memory = hardware.bandwidth * FROM_MEMORY
     context = shape.prompt + shape.new / 2
     moved = width * (size.parameters + shape.rows * context * size.kv_numbers)
-    computed = shape.rows * _operations(size, context) / sampling
+    computed = shape.rows * operations(size, context) / sampling
     begun = LAYER_STEP * size.layers * (2 if lora else 1)
-    score = _operations(size, shape.length / 2) / training
+    score = operations(size, shape.length / 2) / training
     train = score * (2 if lora else 3)
     if divided:  # gathered forwards and backwards, and the gradients sent
         frozen = size.parameters if lora else 0
         sent = 2 * frozen * (2 if shape.bf16 else 4) + 3 * size.trainable * 4
         train = max(train, sent / hardware.link / (shape.batch * shape.length))
+    step = max(moved / memory, computed, begun)
+    if engine:
+        step = ENGINE_STEP + max(moved / memory, computed)
     return Trial(
-        read=_operations(size, shape.prompt / 2) / sampling,
-        step=ENGINE_STEP + max(moved / memory, computed)
-        if engine
-        else max(moved / memory, computed, begun),
+        read=operations(size, shape.prompt / 2) / sampling,
+        step=step,
         score=score,
         train=train,
         update=UPDATE * size.trainable / memory,
@@ -154,12 +141,13 @@ def foresee(
     )
 
 
-def _operations(size: Description, context: float) -> float:
+def operations(size: Description, context: float) -> float:
     """Operations for a token behind `context` others, forwards."""
     return 2.0 * size.parameters + 4.0 * size.layers * size.hidden * context
 
 
-def _build(model: str, lora: Lora | None, layers: int, device: torch.device) -> Any:
+def build_layers(model: str, lora: Lora | None, layers: int, device: torch.device) -> Any:
+    """The architecture with random weights and so many layers. Raises ModelError."""
     from transformers import AutoModelForCausalLM
 
     config = copy.deepcopy(load_config(model))
@@ -174,23 +162,32 @@ def _build(model: str, lora: Lora | None, layers: int, device: torch.device) -> 
         raise ModelError(
             f"model '{model}' cannot be tried with {layers} of its layers: {first_line(error)}"
         ) from error
-    return (built if lora is None else add_adapter(built, lora)).to(device)
+    if lora is not None:
+        built = add_adapter(built, lora)
+    return built.to(device)
 
 
-def _passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device) -> _Passes:
+def try_whole(
+    built: Any, layers: int, size: Description, shape: WorkShape, device: torch.device
+) -> Trial:
+    """The passes through the few layers, with embeddings and head; no update."""
     dice = torch.Generator().manual_seed(0)
 
     def tokens(rows: int, length: int) -> torch.Tensor:
-        return torch.randint(0, vocabulary, (rows, length), generator=dice)
+        return torch.randint(0, size.vocabulary, (rows, length), generator=dice)
 
     built.eval()
-    read, step = _sampling(_without_adapter(built), tokens, shape, device)
-    return _Passes(read, step, *_training(built, tokens, shape, device))
+    read, step = try_sampling(without_adapter(built), tokens, shape, device)
+    score, train, kept = try_training(built, tokens, shape, device)
+    return Trial(read, step, score, train, 0.0, kept, kept / layers)
 
 
-def _body_passes(built: Any, size: Description, shape: WorkShape, device: torch.device) -> _Passes:
-    body = _without_adapter(built).base_model
-    length, prompts, rows = _sizes(shape)
+def try_body(
+    built: Any, layers: int, size: Description, shape: WorkShape, device: torch.device
+) -> Trial:
+    """The passes through the few layers, without embeddings and head; no update."""
+    body = without_adapter(built).base_model
+    length, prompts, rows = tried_sizes(shape)
     width = min(shape.length, size.context or shape.length)  # two answers may be beyond it
     ids_PT = torch.randint(0, size.vocabulary, (prompts, length), device=device)
     ids_BT = torch.randint(0, size.vocabulary, (rows, width), device=device)
@@ -206,38 +203,43 @@ def _body_passes(built: Any, size: Description, shape: WorkShape, device: torch.
         return body(input_ids=ids_BT, use_cache=False).last_hidden_state
 
     with torch.inference_mode():
-        read_seconds = _seconds(read, device)
+        read_seconds = least_seconds(read, device)
         cache.reorder_cache(torch.arange(shape.rows, device=device) % prompts)
-        step = _seconds(lambda: body(input_ids=token_B1, past_key_values=cache), device)
+        step = least_seconds(lambda: body(input_ids=token_B1, past_key_values=cache), device)
     with torch.no_grad():
-        score = _seconds(forward, device)
-    kept = _kept_bytes(built, forward)
-    train = _seconds(lambda: forward().sum().backward(), device)
+        score = least_seconds(forward, device)
+    kept = kept_bytes(built, forward)
+    train = least_seconds(lambda: forward().sum().backward(), device)
     count = rows * width
-    return _Passes(
-        read_seconds / (prompts * length), step, score / count, train / count, kept / count
+    read_token = read_seconds / (prompts * length)
+    kept_token = kept / count
+    return Trial(
+        read_token, step, score / count, train / count, 0.0, kept_token, kept_token / layers
     )
 
 
-def _without_adapter(built: Any) -> Any:
+def without_adapter(built: Any) -> Any:
+    """The model that an adapter lies on, or the model itself."""
     return built.get_base_model() if hasattr(built, "get_base_model") else built
 
 
-def _sizes(shape: WorkShape) -> tuple[int, int, int]:
+def tried_sizes(shape: WorkShape) -> tuple[int, int, int]:
     """(tokens of a row half-way through its answer, prompts read at once, rows in training)."""
     length = max(1, shape.prompt + shape.new // 2 - REPEATS)
     prompts = max(1, min(shape.prompts, READ // length))
-    return length, prompts, max(1, min(shape.batch, TOKENS // shape.length))
+    rows = max(1, min(shape.batch, TOKENS // shape.length))
+    return length, prompts, rows
 
 
 Draw = Callable[[int, int], torch.Tensor]
 
 
 @torch.inference_mode()
-def _sampling(
+def try_sampling(
     built: Any, tokens: Draw, shape: WorkShape, device: torch.device
 ) -> tuple[float, float]:
-    length, prompts, _ = _sizes(shape)
+    """(seconds to read a prompt's token, seconds for a token of each row)."""
+    length, prompts, _ = tried_sizes(shape)
     texts = tokens(prompts, length).tolist()
     batch: Any = None
 
@@ -245,7 +247,7 @@ def _sampling(
         nonlocal batch
         batch = SamplingBatch(built, texts, 0)
 
-    read_seconds = _seconds(read, device) / (prompts * length)
+    read_seconds = least_seconds(read, device) / (prompts * length)
     row_B = torch.arange(shape.rows, device=device) % prompts
     batch.select(row_B)
     batch.logits_BV = batch.logits_BV[row_B]
@@ -255,19 +257,19 @@ def _sampling(
         token_B, *_ = choose(batch.logits_BV, number_B, SamplingSettings())
         batch.step(token_B)
 
-    return read_seconds, _seconds(step, device)
+    return read_seconds, least_seconds(step, device)
 
 
-def _training(
+def try_training(
     built: Any, tokens: Draw, shape: WorkShape, device: torch.device
 ) -> tuple[float, float, float]:
     """(seconds a token without gradients, with gradients, bytes a token that are kept)."""
-    rows = _sizes(shape)[2]
+    _, _, rows = tried_sizes(shape)
     answers = shape.answer // shape.new
-    examples = [
-        PromptAnswers(tokens(1, shape.prompt)[0].tolist(), tokens(answers, shape.new).tolist())
-        for _ in range(rows)
-    ]
+    examples = []
+    for _ in range(rows):
+        prompt = tokens(1, shape.prompt)[0].tolist()
+        examples.append(PromptAnswers(prompt, tokens(answers, shape.new).tolist()))
     packed = pack(examples, 0, shared=answers > 1).to(device)
     head = AnswerHead(built)
 
@@ -275,14 +277,14 @@ def _training(
         return packed.tokens(head, built)
 
     with torch.no_grad():
-        score = _seconds(forward, device)
-    kept = _kept_bytes(built, forward)
-    train = _seconds(lambda: forward().sum().backward(), device)
+        score = least_seconds(forward, device)
+    kept = kept_bytes(built, forward)
+    train = least_seconds(lambda: forward().sum().backward(), device)
     count = rows * shape.length
     return score / count, train / count, kept / count
 
 
-def _kept_bytes(built: Any, forward: Callable[[], torch.Tensor]) -> int:
+def kept_bytes(built: Any, forward: Callable[[], torch.Tensor]) -> int:
     """The bytes that a forward pass leaves for the backward pass, weights left out."""
     weights = {weight.untyped_storage().data_ptr() for weight in built.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}
@@ -298,7 +300,8 @@ def _kept_bytes(built: Any, forward: Callable[[], torch.Tensor]) -> int:
     return sum(storage.nbytes() for storage in kept.values())
 
 
-def _update_seconds(built: Any) -> float:
+def update_seconds(built: Any) -> float:
+    """Seconds for a weight of an optimizer's step, tried on some of the trained ones."""
     weights: list[nn.Parameter] = []
     for weight in built.parameters():
         if weight.requires_grad and sum(map(torch.numel, weights)) < UPDATED:
@@ -311,12 +314,12 @@ def _update_seconds(built: Any) -> float:
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         adamw.step()
 
-    seconds = _seconds(update, weights[0].device)
+    seconds = least_seconds(update, weights[0].device)
     adamw.zero_grad(set_to_none=True)
     return seconds / sum(weight.numel() for weight in weights)
 
 
-def _seconds(work: Callable[[], Any], device: torch.device) -> float:
+def least_seconds(work: Callable[[], Any], device: torch.device) -> float:
     """The least seconds of a few repetitions, on a CPU no more than it computed."""
     work()
     best = float("inf")

@@ -10,8 +10,8 @@ from equipoise.api import functions as api
 from equipoise.learners.base import Learner
 from equipoise.models.device import Hardware
 from equipoise.models.loading import Description, describe
-from equipoise.planning import cost
-from equipoise.planning.cost import frozen_bytes, limit_new_tokens, number_width, prompt_tokens
+from equipoise.planning.cost import limit_new_tokens, prompt_tokens
+from equipoise.planning.memory import frozen_bytes, number_width, saving_settings
 from equipoise.planning.phases import phases
 from equipoise.planning.trial import WorkShape, foresee, try_model
 from equipoise.players.local import Local
@@ -192,7 +192,7 @@ def test_a_learner_of_policy_gradients_stays_while_others_play():
 
 
 def test_a_cpu_that_multiplies_in_bfloat16_keeps_the_layers_twice():
-    from equipoise.planning.cost import sampling_bytes
+    from equipoise.planning.memory import sampling_bytes
 
     whole = Local.model_validate({"model": "builtin"})
     short = whole.model_copy(update={"precision": "bf16"})
@@ -285,7 +285,7 @@ def test_numbers_are_as_wide_as_the_player_opens_them():
 )
 def test_advice_begins_with_what_costs_least(player, learner, training, advice):
     seat = Local.model_validate({"model": "builtin", **player})
-    assert cost.advice(seat, Learner.build(learner), training) == advice
+    assert saving_settings(seat, Learner.build(learner), training) == advice
 
 
 # -- times
@@ -294,7 +294,7 @@ def test_advice_begins_with_what_costs_least(player, learner, training, advice):
 def test_seconds_are_counts_times_those_of_a_trial():
     from equipoise.judges.base import Judge
     from equipoise.learners.base import Learner
-    from equipoise.planning.cost import Work, _seconds
+    from equipoise.planning.cost import Work, stage_seconds
     from equipoise.planning.trial import Trial
 
     plain = Local.model_validate({"model": "builtin", "max_new_tokens": 50})
@@ -305,7 +305,7 @@ def test_seconds_are_counts_times_those_of_a_trial():
 
     def seconds(kind, player=plain, judge="exact", **settings):
         trainer = Learner.build({"kind": kind, **settings})
-        return _seconds(player, trainer, Judge.build(judge), 100.0, work, shape, trial)
+        return stage_seconds(player, trainer, Judge.build(judge), 100.0, work, shape, trial)
 
     pairs = seconds("preference", gradient_checkpointing=False)
     assert pairs == pytest.approx(
@@ -339,15 +339,14 @@ def test_seconds_are_counts_times_those_of_a_trial():
 
 def test_judging_is_timed_where_it_is_done_here():
     from equipoise.judges.base import Judge
-    from equipoise.planning.cost import Work, _judging
+    from equipoise.planning.cost import Work, judging_seconds
     from equipoise.planning.trial import Trial
 
-    player = Local.model_validate({"model": "builtin"})
     trial = Trial(0.001, 0.02, 0.003, 0.005, 0.7, 1.0, 1.0)
     work = Work(320, 64, 4, 30, 6, 40, 90)
 
     def seconds(judge):
-        return _judging(Judge.build(judge), player, 150.0, work, trial)
+        return judging_seconds(Judge.build(judge), 150.0, work, trial)
 
     model = {"kind": "local", "model": "builtin", "batch_size": 20, "max_new_tokens": 30}
     here = seconds({"kind": "rubric", "model": model})
@@ -364,11 +363,11 @@ def test_judging_is_timed_where_it_is_done_here():
 def test_without_a_trial_no_time_is_known():
     from equipoise.judges.base import Judge
     from equipoise.learners.base import Learner
-    from equipoise.planning.cost import Work, _seconds
+    from equipoise.planning.cost import Work, stage_seconds
 
     player, work = Local.model_validate({"model": "builtin"}), Work(1, 1, 1, 1, 1, 1, 1)
     trainer, judge = Learner.build("preference"), Judge.build("exact")
-    found = _seconds(player, trainer, judge, 100.0, work, SHAPE, None)
+    found = stage_seconds(player, trainer, judge, 100.0, work, SHAPE, None)
     assert set(found.values()) == {None} and len(found) == 4
 
 
