@@ -137,6 +137,6 @@ def test_a_plug_in_that_cannot_be_imported_says_why(site):
 
 
 def test_the_doctor_names_them(site):
-    assert machine_checks._plugins() == "none"
+    assert machine_checks.plugins() == "none"
     install(site, "installed_one", {"equipoise.Judge": {"polite": "installed_one:Polite"}}, POLITE)
-    assert machine_checks._plugins() == "polite (Judge, installed_one:Polite)"
+    assert machine_checks.plugins() == "polite (Judge, installed_one:Polite)"

@@ -68,7 +68,7 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     try:
         source = config.prompts.load()
     except DataError as error:
-        if others := list(dict.fromkeys(_faults_of_parts(config))):
+        if others := list(dict.fromkeys(faults_of_parts(config))):
             raise ConfigError("\n".join([str(error), *others])) from error
         raise
     config, fixed = fix_at_start(config)
@@ -76,21 +76,35 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     prompts, notes = fit_counts(config.prompts, source, config.generations)
     config = config.model_copy(update={"prompts": prompts})
     split = split_source(source, prompts, config.generations, config.seed)
-    faults = [*_faults_of_parts(config), *([] if has_begun else unread_settings(config))]
-    faults += _faults_with_prompts(config, split)
-    faults += _no_room(config, split, faults)
-    judged, unjudged = _check_judged(config, split)
-    faults += [*judged, *_faults_by_trial(config, split), *_faults_of_sets(config)]
+
+    faults = list(faults_of_parts(config))
+    if not has_begun:
+        faults += unread_settings(config)
+    faults += faults_with_prompts(config, split)
+    faults += faults_of_room(config, split, faults)
+    judged, unjudged = check_judged(config, split)
+    faults += judged
+    faults += faults_by_trial(config, split)
+    faults += faults_of_named_sets(config)
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
-    dropped = (*_dropped(split.dropped), *_kept(split.kept), *_cut(config, split))
-    few = _few(len(split.parts[0]), prompts.per_generation) if split.parts else ()
-    stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
-    learners = (config.learner_of(name) for name in config.learning)
-    of_learners = dict.fromkeys(chain.from_iterable(learner.notes() for learner in learners))
-    of_players = (*_without_template(config), *_unshared(config), *_longer_weights(config))
-    noted = (*fixed, *dropped, *notes, *few, *unjudged, *stand_ins, *of_learners, *of_players)
-    return CheckedRun(config, split, noted)
+
+    noted = [*fixed, *notes_on_rows(config, split), *notes]
+    dealt = len(split.parts[0]) if split.parts else prompts.per_generation
+    if dealt < prompts.per_generation:
+        noted.append(
+            f"prompts: every generation plays all {dealt} that there are, not the "
+            f"{prompts.per_generation} of prompts.per_generation"
+        )
+    noted += unjudged
+    for shaping in config.shaping:
+        noted += shaping.notes()
+    of_learners: dict[str, None] = {}
+    for name in config.learning:
+        of_learners |= dict.fromkeys(config.learner_of(name).notes())
+    noted += of_learners
+    noted += [*without_template(config), *unshared_rows(config), *longer_weights(config)]
+    return CheckedRun(config, split, tuple(noted))
 
 
 def check_new_run(
@@ -138,7 +152,7 @@ def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _without_template(config: RunConfig) -> Iterator[str]:
+def without_template(config: RunConfig) -> Iterator[str]:
     """A note for each player that is asked in a layout of ours, its model having none."""
     own = ((n, p) for n, p in config.players.items() if isinstance(p, LocalSettings))
     for name, player in own:
@@ -149,7 +163,7 @@ def _without_template(config: RunConfig) -> Iterator[str]:
             )
 
 
-def _longer_weights(config: RunConfig) -> Iterator[str]:
+def longer_weights(config: RunConfig) -> Iterator[str]:
     """A note for each learner of whole weights that are kept longer than its model's own."""
     for name in config.learning:
         player = config.players[name]
@@ -166,7 +180,7 @@ def _longer_weights(config: RunConfig) -> Iterator[str]:
             )
 
 
-def _unshared(config: RunConfig) -> Iterator[str]:
+def unshared_rows(config: RunConfig) -> Iterator[str]:
     """A note for each learner whose attention keeps answers from sharing their prompt's row."""
     for name in config.learning:
         attention = getattr(config.players[name], "attention", MASKED[0])
@@ -263,7 +277,7 @@ def training_judges(config: RunConfig) -> dict[str, Judge]:
     return judges
 
 
-def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
+def measuring_judges(config: RunConfig) -> dict[str, Judge]:
     """Place in the configuration -> the judge that measures, each once."""
     further = {
         f"measures.{place}.judge": part.judge
@@ -279,7 +293,7 @@ def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
 # -- the parts and each other
 
 
-def _faults_of_parts(config: RunConfig) -> Iterator[str]:
+def faults_of_parts(config: RunConfig) -> Iterator[str]:
     for place, player in config.every_player():
         for fault in player.faults():
             yield f"{place}: {fault}"
@@ -287,7 +301,7 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
         yield f"evaluate: {fault}"
     pool = [PlayerId(name) for name in config.players]
     context = JudgeContext(config.game, 0, pool, {}, Resources(), nobody_plays)
-    for place, judge in {**training_judges(config), **_measuring_judges(config)}.items():
+    for place, judge in {**training_judges(config), **measuring_judges(config)}.items():
         for fault in judge.faults(context):
             yield f"{place}: {fault}"
     for place, judge in training_judges(config).items():
@@ -307,7 +321,7 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
         if trainer.needs in ("pairs", "answers"):
             for fault in config.pairs.faults(config.game):
                 yield f"pairs: {fault}"
-            if config.generations and config.pairs.answers > 1 and _answers_alike(config, name):
+            if config.generations and config.pairs.answers > 1 and answers_alike(config, name):
                 yield (
                     f"players.{name}: temperature = 0 gives the same answer again and again, and "
                     f"pairs are made of answers that differ; set {name}.temperature to 0.8, say"
@@ -329,10 +343,10 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
                     f"pairs: {config.pairs.kind} brings gradings, whose strengths are no scores of "
                     "answers; take a loss that reads none, such as dpo or ipo"
                 )
-    yield from _faults_of_ages(config)
+    yield from faults_of_ages(config)
 
 
-def _faults_of_ages(config: RunConfig) -> Iterator[str]:
+def faults_of_ages(config: RunConfig) -> Iterator[str]:
     """Faults that the loss finds in the generations at which its learners end."""
     if config.loss is None or config.turns.by_rewards:
         return
@@ -344,7 +358,7 @@ def _faults_of_ages(config: RunConfig) -> Iterator[str]:
                 yield f"generations: {fault} (players.{learner.name})"
 
 
-def _answers_alike(config: RunConfig, name: str) -> bool:
+def answers_alike(config: RunConfig, name: str) -> bool:
     """True where all answers of a match are the learner's own, at temperature 0."""
     alone = isinstance(config.schedule, SelfPlay) and isinstance(config.game, Answers)
     return alone and getattr(config.players[name], "temperature", None) == 0
@@ -353,75 +367,75 @@ def _answers_alike(config: RunConfig, name: str) -> bool:
 # -- settings that nothing reads
 
 
-def _without_learners(config: RunConfig) -> str:
+def without_learners(config: RunConfig) -> str:
     return "" if config.learning else "nobody learns; a player with learns: true would"
 
 
-def _needing(config: RunConfig, *needs: str) -> str:
+def why_nobody_needs(config: RunConfig, *needs: str) -> str:
     """The reason why no learner learns from such examples; "" where one does."""
     trainers = {name: config.learner_of(name) for name in config.learning}
     if not trainers or any(trainer.needs in needs for trainer in trainers.values()):
-        return _without_learners(config)
+        return without_learners(config)
     kinds = ", ".join(dict.fromkeys(trainer.kind for trainer in trainers.values()))
     learned = " and ".join(dict.fromkeys(FROM[trainer.needs] for trainer in trainers.values()))
     readers = " or ".join(FROM[need] for need in needs)
     return f"learner {kinds} learns from {learned}; those that learn from {readers} would read it"
 
 
-def _unread_loss(config: RunConfig) -> str:
+def unread_loss(config: RunConfig) -> str:
     by_loss = [config.learner_of(name).by_loss for name in config.learning]
     if by_loss and not any(by_loss):
         return "the learners have an aim of their own; preference and tabular minimise a loss"
-    return _needing(config, "pairs", "game")
+    return why_nobody_needs(config, "pairs", "game")
 
 
-def _unread_learner(config: RunConfig) -> str:
+def unread_learner(config: RunConfig) -> str:
     kinds = {getattr(config.learners.get(name), "kind", None) for name in config.learning}
     if config.learner is not None and kinds and not kinds & {None, config.learner.kind}:
         return "all who learn have one of another kind, under learners"
-    return _without_learners(config)
+    return without_learners(config)
 
 
-def _unread_schedule(config: RunConfig) -> str:
+def unread_schedule(config: RunConfig) -> str:
     if config.schedule.player_of_role or any(map(config.plays, range(config.generations))):
         return ""
     return f"nothing is played, for pairs: {config.pairs.kind} brings all examples"
 
 
-def _unread_training_ratings(config: RunConfig) -> str:
+def unread_training_ratings(config: RunConfig) -> str:
     if len(config.players) < 2:
         return "there is one player, and two or more are rated"
     if not config.game.symmetric:
         return f"game: {config.game.kind} has different roles, which are not rated together"
-    return _unread_schedule(config)
+    return unread_schedule(config)
 
 
-def _unread_matches(config: RunConfig) -> str:
-    return _needing(config, "pairs", "answers", "episodes") or _unread_schedule(config)
+def unread_matches(config: RunConfig) -> str:
+    return why_nobody_needs(config, "pairs", "answers", "episodes") or unread_schedule(config)
 
 
-def _unread_too_long(config: RunConfig) -> str:
+def unread_too_long(config: RunConfig) -> str:
     if any(isinstance(player, LocalSettings) for player in config.players.values()):
         return ""
     return "no player is a model in this process, whose room is known"
 
 
-def _unread_shaping(config: RunConfig) -> str:
+def unread_shaping(config: RunConfig) -> str:
     for shaping in config.shaping:
         role = shaping.in_game(config.game).role or ""
         player = config.schedule.player_of_role.get(role)
         if player is not None and player not in config.learning:
             return f"{shaping.kind} is for the role {role}, and its player {player} does not learn"
-    return _needing(config, "episodes")
+    return why_nobody_needs(config, "episodes")
 
 
-def _unread_normalise(config: RunConfig) -> str:
+def unread_normalise(config: RunConfig) -> str:
     if config.normalise.method == "none":
         return "normalise.method: none normalises nothing"
-    return _needing(config, "episodes")
+    return why_nobody_needs(config, "episodes")
 
 
-def _unread_by_evaluation(name: str) -> Callable[[RunConfig], str]:
+def unread_by_evaluation(name: str) -> Callable[[RunConfig], str]:
     def why(config: RunConfig) -> str:
         if name in config.evaluate.reads(config.game):
             return ""
@@ -438,20 +452,20 @@ FROM = {  # what a learner needs -> in words
 }
 UNREAD: Mapping[str, Callable[[RunConfig], str]] = {
     # a setting of a run -> the reason why nothing reads it, "" where something does
-    "learner": _unread_learner,
-    "loss": _unread_loss,
-    "pairs": lambda config: _needing(config, "pairs", "answers"),
-    "truncated": _unread_matches,
-    "too_long": _unread_too_long,
-    "training_matches": _unread_matches,
-    "schedule": _unread_schedule,
-    "training_ratings": _unread_training_ratings,
-    "shaping": _unread_shaping,
-    "normalise": _unread_normalise,
-    "turns": _without_learners,
-    "keep": _without_learners,
-    "solver": _unread_by_evaluation("solver"),
-    "league_ratings": _unread_by_evaluation("league_ratings"),
+    "learner": unread_learner,
+    "loss": unread_loss,
+    "pairs": lambda config: why_nobody_needs(config, "pairs", "answers"),
+    "truncated": unread_matches,
+    "too_long": unread_too_long,
+    "training_matches": unread_matches,
+    "schedule": unread_schedule,
+    "training_ratings": unread_training_ratings,
+    "shaping": unread_shaping,
+    "normalise": unread_normalise,
+    "turns": without_learners,
+    "keep": without_learners,
+    "solver": unread_by_evaluation("solver"),
+    "league_ratings": unread_by_evaluation("league_ratings"),
 }
 
 
@@ -464,16 +478,16 @@ def unread_settings(config: RunConfig) -> Iterator[str]:
     for name, why in UNREAD.items():
         if not config.generations and name not in ("solver", "league_ratings"):
             continue
-        if getattr(config, name) != _default(name) and (reason := why(config)):
+        if getattr(config, name) != default_value(name) and (reason := why(config)):
             by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        away = " ".join(f"-s {name}{_away(name)}" for name in names)
+        away = " ".join(f"-s {name}{taken_away(name)}" for name in names)
         yield f"{', '.join(names)}: nothing reads {'it' if len(names) == 1 else 'them'}: " + (
             f"{reason}. Take away what is not meant: {away}"
         )
 
 
-def _default(name: str) -> Any:
+def default_value(name: str) -> Any:
     """The value of a setting that is not given."""
     field = RunConfig.model_fields[name]
     default = field.get_default(call_default_factory=True)
@@ -482,7 +496,7 @@ def _default(name: str) -> Any:
     return default
 
 
-def _away(name: str) -> str:
+def taken_away(name: str) -> str:
     """What sets a setting to its default, behind its name."""
     default = RunConfig.model_fields[name].get_default(call_default_factory=True)
     if isinstance(default, Settings):  # `normalise`, whose other settings this one makes idle
@@ -490,7 +504,7 @@ def _away(name: str) -> str:
     return "=" + {None: "null", (): "[]"}.get(default, str(default))
 
 
-def _faults_of_sets(config: RunConfig) -> Iterator[str]:
+def faults_of_named_sets(config: RunConfig) -> Iterator[str]:
     try:
         measured = [PlayerId(name) for name in config.measured]
         check_sets(config.players, config.evaluate.sets, measured)
@@ -502,9 +516,9 @@ def _faults_of_sets(config: RunConfig) -> Iterator[str]:
 # -- the prompts
 
 
-def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]:
+def faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]:
     """Faults that the game, the schedule and the pairs find in the prompts."""
-    for part, prompts in _parts(split).items():
+    for part, prompts in parts_of_split(split).items():
         for fault in config.game.faults(prompts):
             yield f"prompts: {fault} ({part})"
     learners = [PlayerId(name) for name in config.learning]
@@ -550,9 +564,9 @@ def _faults_of_single(config: RunConfig, prompts: Sequence[Prompt], t: int) -> I
         )
 
 
-def _no_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> Iterator[str]:
+def faults_of_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> Iterator[str]:
     """The learners, and endpoints, that cannot read some prompts; asked where they are there."""
-    for part, prompts in () if faults else _parts(split).items():
+    for part, prompts in () if faults else parts_of_split(split).items():
         # Of those with a text, others than `stop` have made something of the long ones already.
         read = [p for p in prompts if config.too_long == "stop" or not p.messages]
         questions = [config.game.first_question(prompt) for prompt in read]
@@ -566,7 +580,7 @@ def _no_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> It
                     yield f"players.{name}: {fault} ({part})"
 
 
-def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], list[str]]:
+def check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], list[str]]:
     """(faults, notes) about prompts no answer to which can be judged."""
     faults: list[str] = []
     notes: list[str] = []
@@ -575,20 +589,20 @@ def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], lis
     training = {"training": split.training if every else split.of_generations(played)}
     measuring = {"held-out": split.held_out, "test": split.test}
     for place, judge in training_judges(config).items():
-        _judge_parts(config, place, judge, training, faults, notes)
-    for place, judge in _measuring_judges(config).items():
-        _judge_parts(config, place, judge, measuring, faults, notes)
+        judge_prompts(config, place, judge, training, faults, notes)
+    for place, judge in measuring_judges(config).items():
+        judge_prompts(config, place, judge, measuring, faults, notes)
     return faults, notes
 
 
-def _faults_by_trial(config: RunConfig, split: PromptSplit) -> Iterator[str]:
-    prompts = list(chain.from_iterable(_parts(split).values()))
-    for place, judge in {**training_judges(config), **_measuring_judges(config)}.items():
+def faults_by_trial(config: RunConfig, split: PromptSplit) -> Iterator[str]:
+    prompts = list(chain.from_iterable(parts_of_split(split).values()))
+    for place, judge in {**training_judges(config), **measuring_judges(config)}.items():
         for fault in judge.faults_of_prompts(prompts):
             yield f"{place}: {fault}"
 
 
-def _judge_parts(
+def judge_prompts(
     config: RunConfig,
     place: str,
     judge: Judge,
@@ -628,42 +642,27 @@ DROPPED = {  # reason of a split -> its words
 }
 
 
-def _dropped(counts: Mapping[str, int]) -> tuple[str, ...]:
-    if not counts:
-        return ()
-    listed = ", ".join(f"{count:,} {DROPPED.get(why, why)}" for why, count in counts.items())
-    return (f"prompts: rows that are left out: {listed}",)
+def notes_on_rows(config: RunConfig, split: PromptSplit) -> Iterator[str]:
+    """Notes on rows that are left out, repeats and overlaps that are kept, and prompts cut."""
+    if split.dropped:
+        yield f"prompts: rows that are left out: {counted_reasons(split.dropped)}"
+    if split.kept:
+        note = f"prompts: rows that are kept (prompts.repeats): {counted_reasons(split.kept)}"
+        if split.kept.keys() & {"in_held_out", "in_test"}:
+            note += "; scores on the held-out part or the test are in part of what was trained on"
+        yield note
+    if config.too_long == "cut_prompt":
+        prompts = [*split.training, *split.held_out, *split.test]
+        if count := len(too_long(config, prompts)):
+            yield f"prompts: {count:,} lose their first tokens (too_long: cut_prompt)"
 
 
-def _kept(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """A note on repeats and overlaps that are kept."""
-    if not counts:
-        return ()
-    listed = ", ".join(f"{count:,} {DROPPED.get(why, why)}" for why, count in counts.items())
-    note = f"prompts: rows that are kept (prompts.repeats): {listed}"
-    if counts.keys() & {"in_held_out", "in_test"}:
-        note += "; scores on the held-out part or the test are in part of what was trained on"
-    return (note,)
+def counted_reasons(counts: Mapping[str, int]) -> str:
+    """The reasons in words, each with its number of rows."""
+    return ", ".join(f"{count:,} {DROPPED.get(why, why)}" for why, count in counts.items())
 
 
-def _cut(config: RunConfig, split: PromptSplit) -> tuple[str, ...]:
-    """A note on prompts that are cut."""
-    if config.too_long != "cut_prompt":
-        return ()
-    prompts = [*split.training, *split.held_out, *split.test]
-    count = len(too_long(config, prompts))
-    return (f"prompts: {count:,} lose their first tokens (too_long: cut_prompt)",) if count else ()
-
-
-def _few(dealt: int, wanted: int) -> tuple[str, ...]:
-    if dealt >= wanted:
-        return ()
-    return (
-        f"prompts: every generation plays all {dealt} that there are, not the {wanted} "
-        "of prompts.per_generation",
-    )
-
-
-def _parts(split: PromptSplit) -> dict[str, Sequence[Prompt]]:
+def parts_of_split(split: PromptSplit) -> dict[str, Sequence[Prompt]]:
+    """The parts of the prompts that have any, by name."""
     parts = {"training": split.training, "held-out": split.held_out, "test": split.test}
     return {name: prompts for name, prompts in parts.items() if prompts}

@@ -137,15 +137,15 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
     with only_reading(files=True):
         drafted = recipe_loader.load(values)
     show_notes(effects_of(drafted, Path.cwd()).notes(quiet=True))
-    config = recipe_loader.build(_whole(values), str(path))
+    config = recipe_loader.build(whole_recipe(values), str(path))
     source = config.prompts.load()
     distinct = len({content(prompt) for prompt in source.training})
     own = any(setting.startswith("generations=") for setting in wishes.settings)
     numbers = choose_numbers(
         wishes.method, distinct, source.held_out is not None, config.generations if own else None
     )
-    values = _with_numbers(wishes, values, numbers, size)
-    config = recipe_loader.build(_whole(values), str(path))
+    values = with_numbers(wishes, values, numbers, size)
+    config = recipe_loader.build(whole_recipe(values), str(path))
     checked = check_run(config)
     notes = list(check_endpoints(config))
     endpoints = [
@@ -154,7 +154,7 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
         if isinstance(player, Endpoint) and not player.fault_of_servers()
     ]
     trials = list(try_judges(config, source.training)) if call_judge else []
-    _check_trials(trials)
+    check_trials(trials)
     notes += [
         f"{trial.place}: no verdict on the answers that it was tried on: {trial.reason}"
         for trial in trials
@@ -182,7 +182,7 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
         [*notes, *fitted, *planned.notes],
         first_row(config.prompts),
     )
-    text = recipe_text(values, _comments(wishes, recipe, size), path)
+    text = recipe_text(values, comments_of(wishes, recipe, size), path)
     assert parse_yaml(text, str(path)) == values, "the text says something else"
     return replace(recipe, text=text)
 
@@ -234,7 +234,7 @@ def judge_settings(text: str, method: str) -> Any:
         )
     if text.startswith(("http://", "https://")):
         server = Endpoint.model_validate({"base_url": text, "model": "any"})
-        return _grader({"kind": "endpoint", "base_url": text, "model": _only_model(server)}, method)
+        return _grader({"kind": "endpoint", "base_url": text, "model": only_model(server)}, method)
     if text in Judge.known_kinds() or ":" in text or text.endswith(".py"):
         return text
     if "/" not in text and not Path(text).exists():
@@ -247,14 +247,14 @@ def judge_settings(text: str, method: str) -> Any:
     architectures = " ".join(getattr(described, "architectures", None) or ())
     if "SequenceClassification" in architectures or "RewardModel" in architectures:
         if method == "gpo":
-            return {"kind": "harm_classifier", "model": text, "unsafe": _unsafe_label(described)}
+            return {"kind": "harm_classifier", "model": text, "unsafe": unsafe_label(described)}
         return {"kind": "reward_model", "model": text}
     if method == "gpo":
         return {"kind": "guard", "model": text}
     return _grader({"kind": "local", "model": text, "temperature": 0.0}, method)
 
 
-def _unsafe_label(classifier: Any) -> str:
+def unsafe_label(classifier: Any) -> str:
     """The one label that says unsafe by its name. Raises ConfigError where none or several do."""
     labels = [str(name) for name in (classifier.id2label or {}).values()]
     named = [name for name in labels if name.lower() in UNSAFE_LABELS]
@@ -273,7 +273,7 @@ def _grader(model: dict[str, Any], method: str) -> dict[str, Any]:
     return {"kind": "rubric", "model": model, "low": 0, "high": 1, "criteria": criteria}
 
 
-def _only_model(server: Endpoint) -> str:
+def only_model(server: Endpoint) -> str:
     """The one model that a server lists. Raises ConfigError."""
     if fault := server.fault_of_servers():
         raise ConfigError(f"--judge {fault}")
@@ -300,10 +300,10 @@ def try_judges(config: RunConfig, prompts: Sequence[Prompt]) -> Iterator[JudgeTr
         for inner in judge.inner_judges() or [judge]:
             prompt = next((each for each in prompts if not inner.why_unjudgeable(each)), None)
             if prompt is not None:
-                yield _try_judge(config, place, inner, prompt)
+                yield try_judge(config, place, inner, prompt)
 
 
-def _try_judge(config: RunConfig, place: str, judge: Judge, prompt: Prompt) -> JudgeTrial:
+def try_judge(config: RunConfig, place: str, judge: Judge, prompt: Prompt) -> JudgeTrial:
     replies: list[str] = []
 
     def act(requests: Sequence[MoveRequest]) -> list[list[Move]]:
@@ -346,7 +346,7 @@ def _try_judge(config: RunConfig, place: str, judge: Judge, prompt: Prompt) -> J
     return JudgeTrial(place, asked, answers, tuple(replies), judged.scores, judged.reason, seconds)
 
 
-def _check_trials(trials: Sequence[JudgeTrial]) -> None:
+def check_trials(trials: Sequence[JudgeTrial]) -> None:
     """Raises ConfigError for a judge that gave no verdict in any of its trials."""
     judging = {trial.place for trial in trials if trial.scores}
     faults: dict[str, str] = {}
@@ -412,7 +412,7 @@ def fit(
     hardware = Hardware.read(wishes.on) if wishes.on else None
     advised: list[str] = []
     for _ in range(ROUNDS):
-        planned = plan(recipe_loader.build(_whole(values), str(path)), hardware)
+        planned = plan(recipe_loader.build(whole_recipe(values), str(path)), hardware)
         seconds = planned.seconds
         if "=" in (advice := _advice(planned)):
             advised += advice.split(", ")
@@ -420,10 +420,10 @@ def fit(
             numbers = shorten(wishes.method, numbers, limit / seconds)
         else:
             return values, planned, [*planned.obstacles, *_unknown_time(seconds)]
-        values = _with_numbers(wishes, values, numbers, size)
+        values = with_numbers(wishes, values, numbers, size)
         for advice in advised:
-            _take_advice(values, advice)
-    planned = plan(recipe_loader.build(_whole(values), str(path)), hardware)
+            take_advice(values, advice)
+    planned = plan(recipe_loader.build(whole_recipe(values), str(path)), hardware)
     seconds = planned.seconds
     notes = [*planned.obstacles, *_unknown_time(seconds)]
     if seconds is not None and seconds > limit:
@@ -460,7 +460,7 @@ def shorten(method: str, numbers: Numbers, share: float) -> Numbers:
     )
 
 
-def _take_advice(values: dict[str, Any], advice: str) -> None:
+def take_advice(values: dict[str, Any], advice: str) -> None:
     """Put a setting that saves memory into the values; an optimizer step keeps its pairs."""
     before = values["learner"].get("batch_size", 1)
     recipe_loader.override(values, [advice])
@@ -530,7 +530,7 @@ def _named(wishes: Wishes) -> Iterator[tuple[str, str]]:
             yield f"member{number}", model
 
 
-def _with_numbers(
+def with_numbers(
     wishes: Wishes, values: Mapping[str, Any], numbers: Numbers, size: Description
 ) -> dict[str, Any]:
     """The settings with the numbers, and the user's own settings over all."""
@@ -569,7 +569,7 @@ def _with_numbers(
     return values
 
 
-def _whole(values: Mapping[str, Any]) -> dict[str, Any]:
+def whole_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     return recipe_loader.read(dict(values))
 
 
@@ -601,7 +601,7 @@ def _flow(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def _comments(wishes: Wishes, recipe: FirstRecipe, size: Description) -> dict[str, str]:
+def comments_of(wishes: Wishes, recipe: FirstRecipe, size: Description) -> dict[str, str]:
     """Dotted key -> how its value was chosen; "": of the whole."""
     planned = recipe.planned
     seconds = planned.seconds

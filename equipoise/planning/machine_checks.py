@@ -7,8 +7,9 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from equipoise.answer import answer_of
@@ -30,44 +31,47 @@ class MachineCheck:
 
 def examine() -> list[MachineCheck]:
     """Check versions, cores, memory, disk, device, ledger and the built-in model."""
-    return [_run_check(name, check) for name, check in _checks()]
+    return [run_check(name, check) for name, check in checks().items()]
 
 
-def _run_check(name: str, check: Callable[[], str]) -> MachineCheck:
+def run_check(name: str, check: Callable[[], str]) -> MachineCheck:
     try:
         return MachineCheck(name, True, check())
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the finding
-        if isinstance(error, EquipoiseError):
-            return MachineCheck(name, False, str(error))
-        lines = str(error).splitlines()
-        message = lines[0] if lines else ""
-        return MachineCheck(name, False, f"{type(error).__name__}: {message}")
+        finding = str(error)
+        if not isinstance(error, EquipoiseError):
+            first, _, _ = finding.partition("\n")
+            finding = f"{type(error).__name__}: {first}"
+        return MachineCheck(name, False, finding)
 
 
-def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
-    yield "python", lambda: f"{sys.version.split()[0]} on {platform.platform()}"
-    for library in LIBRARIES:
-        yield library, lambda library=library: importlib.metadata.version(library)
-    yield "plug-ins", _plugins
-    yield "cores and memory", _cores_and_memory
-    yield "disk", lambda: f"{shutil.disk_usage('.').free / 2**30:.1f} GiB free here"
-    yield "this folder", _this_folder
-    yield "locks", _locks
-    yield "device", _device
-    yield "ledger", _ledger
-    yield "built-in model", _builtin_model
+def checks() -> dict[str, Callable[[], str]]:
+    """Name -> the check, which returns what there is and raises what is wrong, in order."""
+    versions = {name: partial(importlib.metadata.version, name) for name in LIBRARIES}
+    return {
+        "python": lambda: f"{sys.version.split()[0]} on {platform.platform()}",
+        **versions,
+        "plug-ins": plugins,
+        "cores and memory": cores_and_memory,
+        "disk": lambda: f"{shutil.disk_usage('.').free / 2**30:.1f} GiB free here",
+        "this folder": this_folder,
+        "locks": locks,
+        "device": device,
+        "ledger": new_ledger,
+        "built-in model": builtin_model,
+    }
 
 
-def _plugins() -> str:
-    listed = [
-        f"{kind} ({room}, {path})"
-        for room, kinds in installed_kinds().items()
-        for kind, path in kinds.items()
-    ]
+def plugins() -> str:
+    """The kinds of installed plug-ins, each with its room and its path."""
+    listed = []
+    for room, kinds in installed_kinds().items():
+        listed += [f"{kind} ({room}, {path})" for kind, path in kinds.items()]
     return ", ".join(listed) or "none"
 
 
-def _cores_and_memory() -> str:
+def cores_and_memory() -> str:
+    """The cores that this process may use, and the machine's memory."""
     cores = os.cpu_count()
     if hasattr(os, "sched_getaffinity"):  # Linux
         cores = len(os.sched_getaffinity(0))
@@ -77,7 +81,8 @@ def _cores_and_memory() -> str:
     return f"{cores} cores, {memory:.1f} GiB"
 
 
-def _this_folder() -> str:
+def this_folder() -> str:
+    """The current folder, which must be writable, and its network disk. Raises RunError."""
     check_writable(Path())
     finding = f"{Path.cwd()} can be written"
     if kind := network_disk(Path()):
@@ -89,14 +94,15 @@ def _this_folder() -> str:
     return finding
 
 
-def _locks() -> str:
+def locks() -> str:
     """Raises RunError where one run cannot be kept from two processes."""
     with tempfile.TemporaryFile("w+") as file:
         lock(file, wait=False)
     return "two processes cannot run one run"
 
 
-def _device() -> str:
+def device() -> str:
+    """The device on which models compute, and its memory."""
     import torch
 
     from equipoise.models.device import choose_device, explain_device
@@ -107,7 +113,8 @@ def _device() -> str:
     return explain_device() + memory
 
 
-def _ledger() -> str:
+def new_ledger() -> str:
+    """The version of SQLite, after a ledger was made, written and read."""
     from equipoise.ledger.ledger import Ledger
 
     with (
@@ -119,7 +126,8 @@ def _ledger() -> str:
     return f"SQLite {sqlite3.sqlite_version}, WAL"
 
 
-def _builtin_model() -> str:
+def builtin_model() -> str:
+    """An answer of the built-in model."""
     from equipoise.models.resources import Resources
     from equipoise.players.local import Local
     from equipoise.types import View, user

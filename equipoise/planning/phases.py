@@ -81,27 +81,29 @@ def phases(
     `accelerator`: devices that are `auto` are accelerators; `hardware`: the accelerators, where
     they need not be here. Raises ModelError for missing models.
     """
-    estimate = _Estimate(config, prompt, accelerator, sizes)
+    estimate = PhaseEstimate(config, prompt, accelerator, sizes)
     engines = [] if hardware is None else estimate.engines(hardware)
     return [*engines, *estimate.play(), *estimate.judge(), *estimate.learn()]
 
 
-class _Estimate:
+class PhaseEstimate:
     def __init__(self, config: RunConfig, prompt: float, accelerator: bool, sizes: Sizes) -> None:
         self._config, self._prompt, self._sizes = config, prompt, sizes
         self._auto = "accelerator" if accelerator else "cpu"
         self._players: dict[str, Local] = {}
         for name, player in config.players.items():
             if isinstance(player, Local):
-                carried = self._trainer(name, player).carried_precision() if player.learns else None
-                size = self._size(player)
+                carried = None
+                if player.learns:
+                    carried = self.trainer_of(name, player).carried_precision()
+                size = self.size_of(player)
                 self._players[name] = limit_new_tokens(player.carrying(carried), prompt, size)
 
     def engines(self, hardware: Hardware) -> Iterator[PhaseMemory]:
         """Of the engines that sample for players: weights, adapters, keys and values."""
         for name, player in self._players.items():
             if engines := engine_count(player):
-                size, tokens = self._size(player), self._prompt + player.most_tokens
+                size, tokens = self.size_of(player), self._prompt + player.most_tokens
                 rows = rows_at_once(player, size, tokens, hardware)
                 busy = player.model_copy(update={"batch_size": rows})
                 taken = sampling_bytes(busy, size, tokens, "cuda") + 4.0 * size.trainable
@@ -110,8 +112,8 @@ class _Estimate:
 
     def play(self) -> Iterator[PhaseMemory]:
         """Of playing, on each device."""
-        for device, taken in self._playing().items():
-            there = [n for n, player in self._players.items() if self._on(player) == device]
+        for device, taken in self.playing_bytes().items():
+            there = [n for n, player in self._players.items() if self.device_of(player) == device]
             learner = self._config.learner
             what = ""
             if learner is not None:
@@ -120,12 +122,12 @@ class _Estimate:
 
     def judge(self) -> Iterator[PhaseMemory]:
         """Of judging by models of this process, beside the players."""
-        playing = self._playing()
+        playing = self.playing_bytes()
         used = [*map(self._config.judge_of, self._config.learning), self._config.evaluate.judge]
         parts = [part for judge in used if judge for part in judge.inner_judges() or [judge]]
         totals: dict[str, float] = {}
         for judge in {part.name: part for part in parts}.values():
-            for device, taken in self._judging(judge).items():
+            for device, taken in self.judging_bytes(judge).items():
                 totals[device] = totals.get(device, playing.get(device, 0.0)) + taken
         for device, total in totals.items():
             what = "a smaller judge, or one behind an endpoint"
@@ -137,28 +139,32 @@ class _Estimate:
             player = self._players.get(name)
             if player is None:
                 continue
-            trainer = self._trainer(name, player)
-            taken = self._training(player, trainer) + sum(
-                self._standing(other, self._players[other])
-                for other in self._config.learning
-                if other != name and other in self._players
+            trainer = self.trainer_of(name, player)
+            device = self.device_of(player)
+            shape = work_shape(player, trainer, self._prompt, NOTHING)
+            taken = training_bytes(
+                player, trainer, self.size_of(player), shape, None, self.device_type(device)
             )
-            if _stands_apart(trainer):
-                taken += self._policy(player, trainer)  # what samples
+            for other in self._config.learning:
+                if other != name and other in self._players:
+                    taken += self.standing_bytes(other, self._players[other])
+            if stands_apart(trainer):
+                taken += self.policy_bytes(player, trainer)  # what samples
             what = for_players(saving_settings(player, trainer, True), [name])
-            yield PhaseMemory("learn", self._on(player), name, taken, what)
+            yield PhaseMemory("learn", device, name, taken, what)
 
-    def _playing(self) -> dict[str, float]:
+    def playing_bytes(self) -> dict[str, float]:
         """Device -> bytes while all players are open."""
         from equipoise.sampling.decoder import MOST_READ
 
+        # One base of a kind on a device; adapters and what learners keep beside it.
         bases: dict[tuple[str, str, str], float] = {}
         batches: dict[str, float] = {}
         for name, player in self._players.items():
-            device = self._on(player)
-            size = self._size(player)
+            device = self.device_of(player)
+            size = self.size_of(player)
             tokens = self._prompt + player.most_tokens
-            kind = self._kind(device)
+            kind = self.device_type(device)
             bare = replace(size, parameters=0, linear=0)
             batch = sampling_bytes(player, bare, tokens, kind)
             weights = sampling_bytes(player, size, tokens, kind) - batch
@@ -166,7 +172,7 @@ class _Estimate:
             bases[device, f"{player.model} {player.dtype} {player.quantization}", own] = weights
             reading = float(MOST_READ * READING * size.hidden)
             batches[device] = max(batches.get(device, 0.0), batch + reading)
-            added = self._standing(name, player)
+            added = self.standing_bytes(name, player)
             if player.lora is not None:  # and once more where several are mixed
                 added += 8.0 * size.trainable
             bases[device, name, "beside its base"] = added
@@ -175,60 +181,59 @@ class _Estimate:
             totals[device] += weights
         return totals
 
-    def _judging(self, judge: Judge) -> dict[str, float]:
+    def judging_bytes(self, judge: Judge) -> dict[str, float]:
         """Device -> bytes of the judge's own model."""
         model = getattr(judge, "model", None)
         if isinstance(model, Local) and model not in self._players.values():
-            device = self._on(model)
+            device = self.device_of(model)
             tokens = self._prompt + model.most_tokens
-            size = self._size(model)
-            return {device: sampling_bytes(model, size, tokens, self._kind(device))}
+            size = self.size_of(model)
+            return {device: sampling_bytes(model, size, tokens, self.device_type(device))}
         if isinstance(judge, LoadedSettings):
             with suppress(ModelError):  # an encoder's size is not known
-                size, device = self._sizes(str(model), None), self._on(judge)
-                width = number_width(judge, size, self._kind(device))
+                size, device = self._sizes(str(model), None), self.device_of(judge)
+                width = number_width(judge, size, self.device_type(device))
                 return {device: base_bytes(judge, size, width)}
         return {}
 
-    def _training(self, player: Local, trainer: Learner) -> float:
-        kind = self._kind(self._on(player))
-        shape = work_shape(player, trainer, self._prompt, NOTHING)
-        return training_bytes(player, trainer, self._size(player), shape, None, kind)
-
-    def _standing(self, name: str, player: Local) -> float:
+    def standing_bytes(self, name: str, player: Local) -> float:
         """Bytes of a learner between updates: gradients, moments, reference, critic."""
         if not player.learns or self._config.learner_of(name).needs != "episodes":
             return 0.0
-        size, trainer = self._size(player), self._trainer(name, player)
+        size, trainer = self.size_of(player), self.trainer_of(name, player)
         kept = trainer.extra_bytes(size.parameters, player.lora is not None)
         kept += (4.0 + moment_bytes(trainer)) * size.trainable
-        if _stands_apart(trainer):
-            kept += self._policy(player, trainer)
+        if stands_apart(trainer):
+            kept += self.policy_bytes(player, trainer)
         return bytes_per_process(trainer, kept)
 
-    def _policy(self, player: Local, trainer: Learner) -> float:
+    def policy_bytes(self, player: Local, trainer: Learner) -> float:
         """Bytes of a policy's weights as its trainer holds them."""
-        size = self._size(player)
+        size = self.size_of(player)
         short = trainer.carried_precision() == "bf16" and player.lora is not None
         return frozen_bytes(player, size, 2.0 if short else 4.0) + 4.0 * size.trainable
 
-    def _trainer(self, name: str, player: Local) -> Learner:
+    def trainer_of(self, name: str, player: Local) -> Learner:
+        """The learner with nothing left to `auto` on the devices of the plan."""
         trainer = self._config.learner_of(name)
         if isinstance(trainer, FineTuning | PolicyGradientSettings):
-            kind, whole = self._kind(self._on(player)), player.lora is None
-            return decide_on(kind, trainer, self._size(player), whole=whole)
+            kind, whole = self.device_type(self.device_of(player)), player.lora is None
+            return decide_on(kind, trainer, self.size_of(player), whole=whole)
         return trainer
 
-    def _size(self, player: Local) -> Description:
+    def size_of(self, player: Local) -> Description:
+        """The size of the player's model with its adapter."""
         return self._sizes(player.model, player.lora)
 
-    def _on(self, part: Local | LoadedSettings) -> str:
+    def device_of(self, part: Local | LoadedSettings) -> str:
+        """The device as the plan names it."""
         return self._auto if part.device == "auto" else part.device
 
-    def _kind(self, device: str) -> str:
+    def device_type(self, device: str) -> str:
+        """The device as torch calls its kind."""
         return "cpu" if device == "cpu" else "cuda"
 
 
-def _stands_apart(trainer: Learner) -> bool:
+def stands_apart(trainer: Learner) -> bool:
     """True if processes of its own keep a policy that samples in this one."""
     return isinstance(trainer, PolicyGradient) and trainer.launch is not None

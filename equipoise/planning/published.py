@@ -17,7 +17,7 @@ Our values are read from the recipe, never written beside it, where a setting ha
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_args, get_origin
 
@@ -103,17 +103,17 @@ def compare_with_published(recipe: str | Path) -> PublishedComparison | None:
     block = values.pop("published", None)
     if block is None:
         return None
-    published = _read(block, f"{recipe}: published")
+    published = read_block(block, f"{recipe}: published")
     defaults = {"player_defaults": values.get("player_defaults")}
     settings = recipe_loader.with_defaults(values) | defaults
     compared = [
-        _compare_element(name, element, settings, published.why, str(recipe))
+        compare_element(name, element, settings, published.why, str(recipe))
         for name, element in published.elements.items()
     ]
     return PublishedComparison(published.paper, published.code, tuple(compared))
 
 
-def _read(block: Any, source: str) -> Published:
+def read_block(block: Any, source: str) -> Published:
     """The block, without the elements that were taken away."""
     filled = dict(block) if isinstance(block, Mapping) else block
     if isinstance(filled, dict) and isinstance(filled.get("elements"), Mapping):
@@ -125,20 +125,21 @@ def _read(block: Any, source: str) -> Published:
         raise config_error(error, source, {}) from error
 
 
-def _compare_element(
+def compare_element(
     name: str, element: PublishedElement, settings: Mapping[str, Any], why: str, recipe: str
 ) -> Compared:
     place = f"{recipe}: published.elements.{name}"
     ours: Any = element.ours
     if element.setting is not None:
         ours = setting(settings, element.setting, place)
-    published = _plain(element.published)
-    compared = Compared(name, element.setting, published, ours, element.why or why)
+    published = as_json(element.published)
+    compared = Compared(name, element.setting, published, ours, "")
     if compared.same:
-        return Compared(name, element.setting, published, ours, "")
-    if not compared.why:
+        return compared
+    reason = element.why or why
+    if not reason:
         raise ConfigError(f"{place}: published is {published!r}, ours {ours!r}; say why")
-    return compared
+    return replace(compared, why=reason)
 
 
 # -- one setting of a recipe that may leave others open
@@ -151,43 +152,46 @@ def setting(settings: Mapping[str, Any], path: str, place: str) -> Any:
     """
     first, *rest = path.split(".")
     if first == "player_defaults":
-        return _inside(Player, settings.get(first), rest, place)
-    return _of(RunConfig, settings, [first, *rest], place)
+        return value_inside(Player, settings.get(first), rest, place)
+    return setting_of(RunConfig, settings, [first, *rest], place)
 
 
-def _of(model: type[BaseModel], values: Mapping[str, Any], keys: list[str], place: str) -> Any:
+def setting_of(
+    model: type[BaseModel], values: Mapping[str, Any], keys: list[str], place: str
+) -> Any:
+    """The value of the setting of `model` that the keys lead to."""
     first, *rest = keys
     if first not in model.model_fields:
         hint = nearest(first, list(model.model_fields))
         raise ConfigError(f"{place}: no setting '{first}'; {hint}")
     field = model.model_fields[first]
-    value = values[first] if first in values else _default(model, values, first)
+    value = values[first] if first in values else default_of(model, values, first)
     if isinstance(value, Mapping) and isinstance(field.default, str):
         value = {"kind": field.default, **value}
-    return _inside(field.annotation, value, rest, place)
+    return value_inside(field.annotation, value, rest, place)
 
 
-def _inside(annotation: Any, value: Any, keys: list[str], place: str) -> Any:
+def value_inside(annotation: Any, value: Any, keys: list[str], place: str) -> Any:
     """The value below these keys, in a field's value."""
     if not keys:
-        return _plain(value)
-    value = _plain(value)
+        return as_json(value)
+    value = as_json(value)
     if isinstance(value, list):
-        return _inside(_last_argument(annotation), value[int(keys[0])], keys[1:], place)
-    part = _settings_class(annotation)
+        return value_inside(type_of_values(annotation), value[int(keys[0])], keys[1:], place)
+    part = settings_class(annotation)
     if get_origin(annotation) is dict and isinstance(value, Mapping):
         if keys[0] not in value:
             raise ConfigError(f"{place}: no '{keys[0]}'; {nearest(keys[0], [*value])}")
-        return _inside(_last_argument(annotation), value[keys[0]], keys[1:], place)
+        return value_inside(type_of_values(annotation), value[keys[0]], keys[1:], place)
     if part is None or value is None:
         raise ConfigError(f"{place}: '{keys[0]}' lies in nothing: {value!r}")
     values = {"kind": value} if isinstance(value, str) else value
     if issubclass(part, Component) and "KINDS" in part.__dict__:
         part = part.find(str(values.get("kind")))
-    return _of(part, values, keys, place)
+    return setting_of(part, values, keys, place)
 
 
-def _default(model: type[BaseModel], values: Mapping[str, Any], name: str) -> Any:
+def default_of(model: type[BaseModel], values: Mapping[str, Any], name: str) -> Any:
     """The value of a setting that is left out, which may depend on the others."""
     field = model.model_fields[name]
     if model is RunConfig or field.default_factory is None:
@@ -195,23 +199,23 @@ def _default(model: type[BaseModel], values: Mapping[str, Any], name: str) -> An
     return getattr(model.model_validate(values), name)
 
 
-def _last_argument(annotation: Any) -> Any:
+def type_of_values(annotation: Any) -> Any:
     """The type of the values of a mapping or a sequence."""
     arguments = [kind for kind in get_args(annotation) if kind is not Ellipsis]
     return arguments[-1] if arguments else None
 
 
-def _settings_class(annotation: Any) -> type[Settings] | None:
+def settings_class(annotation: Any) -> type[Settings] | None:
     """The first class of settings in an annotation such as `Critic | None`."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return annotation
     for argument in get_args(annotation):
-        if (inner := _settings_class(argument)) is not None:
+        if (inner := settings_class(argument)) is not None:
             return inner
     return None
 
 
-def _plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """As JSON has it, so that a tuple equals a list and a key 0 equals "0"."""
     return json.loads(json.dumps(value, default=_settings))
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from equipoise.errors import ConfigError
-from equipoise.models.device import Hardware
+from equipoise.models.device import Hardware, explain_device
 from equipoise.planning.checks import check_run, device_notes, short_runs, wanted_accelerators
 from equipoise.planning.cost import CostEstimate, Work, costs
 from equipoise.planning.counts import RunCounts, RunWork, count_work, longest_answer
@@ -146,8 +146,8 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
         checked = check_run(config)
         config = checked.config
     else:
-        _check_devices(config)
-        checked = check_run(_without_places(config))
+        check_devices(config)
+        checked = check_run(without_places(config))
         fixed = fix_at_start(config)[0]
         config = fixed.model_copy(update={"prompts": checked.config.prompts})
     split = checked.split
@@ -167,14 +167,19 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     )
     prompts = split.training or split.held_out
     estimates, cut = costs(config, prompts, work, hardware)
-    of_place = _idle(config, hardware) if hardware else (*device_notes(config), *_used(estimates))
-    notes = (*checked.notes, *cut, *short_runs(config, counts), *of_place)
-    endpoints = tuple(_endpoints(config, run_work, sets, prompts))
-    parts = _phases(config, estimates, hardware)
-    return RunPlan(config, counts, estimates, notes, sets, parts, endpoints, hardware)
+    notes = [*checked.notes, *cut, *short_runs(config, counts)]
+    if hardware is not None:
+        notes += idle_accelerators(config, hardware)
+    else:
+        notes += device_notes(config)
+        if any(estimate.device != "cpu" for estimate in estimates):
+            notes.append(explain_device())
+    endpoints = tuple(plan_endpoints(config, run_work, sets, prompts))
+    parts = timed_phases(config, estimates, hardware)
+    return RunPlan(config, counts, estimates, tuple(notes), sets, parts, endpoints, hardware)
 
 
-def _check_devices(config: RunConfig) -> None:
+def check_devices(config: RunConfig) -> None:
     """Raises ConfigError for a learner that is to compute on the CPU."""
     for name in config.learning:
         if getattr(config.players[name], "device", "auto") == "cpu":
@@ -187,7 +192,7 @@ def _check_devices(config: RunConfig) -> None:
 P = TypeVar("P", bound=BaseModel)
 
 
-def _without_places(part: P) -> P:
+def without_places(part: P) -> P:
     """The part with devices and engines that need not be here left open."""
     changed: dict[str, Any] = {}
     for name in type(part).model_fields:
@@ -199,16 +204,16 @@ def _without_places(part: P) -> P:
         elif isinstance(value, RemoteSampler):
             changed[name] = InProcess()
         elif isinstance(value, BaseModel):
-            changed[name] = _without_places(value)
+            changed[name] = without_places(value)
         elif isinstance(value, Mapping):
             changed[name] = {
-                key: _without_places(each) if isinstance(each, BaseModel) else each
+                key: without_places(each) if isinstance(each, BaseModel) else each
                 for key, each in value.items()
             }
     return part.model_copy(update=changed)
 
 
-def _idle(config: RunConfig, hardware: Hardware) -> tuple[str, ...]:
+def idle_accelerators(config: RunConfig, hardware: Hardware) -> tuple[str, ...]:
     """A note where the recipe leaves accelerators idle."""
     engines = [engine_count(p) for p in config.players.values() if isinstance(p, Local)]
     samplers = [getattr(player, "sampler", None) for player in config.players.values()]
@@ -224,9 +229,10 @@ def _idle(config: RunConfig, hardware: Hardware) -> tuple[str, ...]:
     )
 
 
-def _endpoints(
+def plan_endpoints(
     config: RunConfig, work: RunWork, sets: Sequence[SetPlan], prompts: Sequence[Prompt]
 ) -> Iterator[EndpointPlan]:
+    """What each endpoint is asked, at most."""
     counts = work.counts
     measuring = counts.answers - work.training_moves.total()
     by_pool = any(judge.kind == "peers" for judge in map(config.judge_of, config.learning))
@@ -258,35 +264,28 @@ def _endpoints(
         )
 
 
-def _phases(
+def timed_phases(
     config: RunConfig, estimates: Sequence[CostEstimate], hardware: Hardware | None
 ) -> tuple[PhaseMemory, ...]:
+    """The phases, on other hardware each with its processes and its time."""
     if not estimates:
         return ()
     prompt = max(estimate.mean_prompt_tokens for estimate in estimates)
     accelerator = any(estimate.device != "cpu" for estimate in estimates)
-    parts = phases(config, prompt, accelerator=accelerator, hardware=hardware)
+    parts = phases(config, prompt, accelerator=accelerator, hardware=hardware)  # without times
     if hardware is None:
         return tuple(parts)
     by_learner = {name: cost for cost in estimates for name in cost.learners}
     slowest = max(estimates, key=lambda cost: cost.seconds or 0.0)
-    return tuple(_timed(part, by_learner.get(part.learner, slowest)) for part in parts)
-
-
-def _timed(part: PhaseMemory, cost: CostEstimate) -> PhaseMemory:
-    """The phase with its processes and its time."""
-    if part.phase == "engine":
-        return part
-    if part.phase == "learn":
-        return replace(part, processes=cost.processes, seconds=cost.training_seconds)
-    seconds = cost.judging_seconds
-    if part.phase == "play":
-        seconds = (cost.sampling_seconds or 0.0) + (cost.scoring_seconds or 0.0)
-    return replace(part, processes=cost.workers, seconds=seconds)
-
-
-def _used(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
-    from equipoise.models.device import explain_device
-
-    accelerated = any(estimate.device != "cpu" for estimate in estimates)
-    return (explain_device(),) if accelerated else ()
+    timed = []
+    for part in parts:
+        cost = by_learner.get(part.learner, slowest)
+        if part.phase == "learn":
+            part = replace(part, processes=cost.processes, seconds=cost.training_seconds)
+        elif part.phase == "play":
+            seconds = (cost.sampling_seconds or 0.0) + (cost.scoring_seconds or 0.0)
+            part = replace(part, processes=cost.workers, seconds=seconds)
+        elif part.phase == "judge":
+            part = replace(part, processes=cost.workers, seconds=cost.judging_seconds)
+        timed.append(part)
+    return tuple(timed)

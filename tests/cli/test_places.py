@@ -50,7 +50,7 @@ def test_doctor_says_so_too(monkeypatch):
     from equipoise.planning import machine_checks as doctor
 
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    checks = dict(doctor._checks())
-    assert doctor._run_check("this folder", checks["this folder"]).ok
-    locks = doctor._run_check("locks", checks["locks"])
+    checks = doctor.checks()
+    assert doctor.run_check("this folder", checks["this folder"]).ok
+    locks = doctor.run_check("locks", checks["locks"])
     assert not locks.ok and "WSL 2" in locks.finding

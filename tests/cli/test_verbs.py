@@ -391,7 +391,7 @@ def test_the_doctor_says_what_is_well(command, monkeypatch, whole):
         raise ModelError("no such model")
 
     checks = [("one", lambda: "fine"), *([] if whole else [("two", broken), ("three", missing)])]
-    monkeypatch.setattr(machine_checks, "_checks", lambda: iter(checks))
+    monkeypatch.setattr(machine_checks, "checks", lambda: dict(checks))
     shown, facts = command("doctor"), command("doctor", "--json")
     assert shown.code == facts.code == (0 if whole else 1)
     assert shown.out.startswith("ok")  # without a head
@@ -434,22 +434,22 @@ def test_what_the_machine_has(monkeypatch, tmp_path):
     from equipoise.planning import machine_checks as machine
 
     monkeypatch.chdir(tmp_path)
-    assert machine._this_folder() == f"{tmp_path} can be written"
+    assert machine.this_folder() == f"{tmp_path} can be written"
     monkeypatch.setattr(machine, "network_disk", lambda path: "nfs")
-    assert "; it is on a network disk (nfs): " in machine._this_folder()
+    assert "; it is on a network disk (nfs): " in machine.this_folder()
     monkeypatch.setattr(machine, "installed_kinds", lambda: {"Judge": {"terse": "a:B"}, "Game": {}})
-    assert machine._plugins() == "terse (Judge, a:B)"
+    assert machine.plugins() == "terse (Judge, a:B)"
     monkeypatch.setattr(machine, "installed_kinds", dict)
-    assert machine._plugins() == "none"
+    assert machine.plugins() == "none"
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 5}, raising=False)
     sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 3 * 2**18}
     monkeypatch.setattr(machine.os, "sysconf", sizes.__getitem__)
-    assert machine._cores_and_memory() == "3 cores, 3.0 GiB"
-    assert machine._locks() and machine._ledger().endswith(", WAL")
-    names = [name for name, _ in machine._checks()]
+    assert machine.cores_and_memory() == "3 cores, 3.0 GiB"
+    assert machine.locks() and machine.new_ledger().endswith(", WAL")
+    names = list(machine.checks())
     assert names[0] == "python" and names[-3:] == ["device", "ledger", "built-in model"]
 
     def nothing():
         raise KeyError
 
-    assert machine._run_check("a", nothing) == machine.MachineCheck("a", False, "KeyError: ")
+    assert machine.run_check("a", nothing) == machine.MachineCheck("a", False, "KeyError: ")

@@ -21,12 +21,12 @@ from equipoise.planning.first_recipe import (
     ENOUGH,
     Numbers,
     Wishes,
-    _with_numbers,
     check_wishes,
     choose_numbers,
     judge_settings,
     peak_rate,
     shorten,
+    with_numbers,
 )
 from equipoise.runs import recipe_loader
 
@@ -71,7 +71,7 @@ def test_the_numbers_are_the_recipes_settings():
 
     def made(method, numbers, *settings, **wishes):
         asked = Wishes(method, ("m",), "p.jsonl", lora=True, settings=settings, **wishes)
-        return _with_numbers(asked, values, numbers, size)
+        return with_numbers(asked, values, numbers, size)
 
     rate = peak_rate(size.parameters, True)
     red_team = made("gpo", Numbers(80, 64, 20, 1, 8, 1, reuse=True))
@@ -125,10 +125,10 @@ def fitted(monkeypatch, plans, hours=2.0, on=None):
 
     monkeypatch.setattr(first_recipe, "plan", plan)
     monkeypatch.setattr(first_recipe.recipe_loader, "build", lambda values, path: values)
-    monkeypatch.setattr(first_recipe, "_whole", dict)
+    monkeypatch.setattr(first_recipe, "whole_recipe", dict)
     wishes = Wishes("mnpo", ("m",), "p.jsonl", hours=hours, on=on, lora=True)
     numbers = Numbers(3, 1000, 100, 5, 64, 1, reuse=False)
-    values = _with_numbers(wishes, {"prompts": {}, "learner": {}}, numbers, size)
+    values = with_numbers(wishes, {"prompts": {}, "learner": {}}, numbers, size)
     assert values["learner"]["batch_size"] == 8
     fit_of = first_recipe.fit(wishes, values, numbers, size, Path("r.yaml"))
     assert list(given) == []
