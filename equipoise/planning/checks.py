@@ -497,7 +497,7 @@ def default_value(name: str) -> Any:
 
 
 def taken_away(name: str) -> str:
-    """What sets a setting to its default, behind its name."""
+    """The end of `-s NAME…` that sets a setting to its default."""
     default = RunConfig.model_fields[name].get_default(call_default_factory=True)
     if isinstance(default, Settings):  # `normalise`, whose other settings this one makes idle
         return ".method=none"

@@ -149,7 +149,7 @@ def estimate_cost(
     workers: int,
 ) -> CostEstimate:
     """The cost of one learner on this machine, or on `hardware`, its work shared by `workers`."""
-    from equipoise.planning.trial import foresee, try_model
+    from equipoise.planning.trial import try_model
 
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
@@ -171,35 +171,17 @@ def estimate_cost(
         rows = rows_at_once(player, size, tokens, hardware)
         player = player.model_copy(update={"batch_size": rows})
         shape = work_shape(player, trainer, prompt, work)
-        engines = engine_count(player)
-        trial = foresee(
-            size,
-            shape,
-            hardware,
-            lora=player.lora is not None,
-            width=number_width(player, size, kind),
-            engine=engines > 0,
-            divided=divides_weights(trainer),
-        )
-        seconds = stage_seconds(player, trainer, judge, prompt, work, shape, trial)
-        sharing = {
-            "sampling_seconds": engines or workers,
-            "scoring_seconds": workers,
-            "training_seconds": min(processes, hardware.count),
-            "judging_seconds": workers,
-        }
-        for name, count in sharing.items():
-            whole = seconds[name]
-            if whole is not None:
-                seconds[name] = whole / count
+        trial = trial_on(hardware, player, trainer, size, shape)
+        whole = stage_seconds(player, trainer, judge, prompt, work, shape, trial)
+        samplers = engine_count(player) or workers
+        seconds = shared_seconds(whole, samplers, workers, min(processes, hardware.count))
 
     sampling = sampling_bytes(player, size, tokens, kind)
     training = training_bytes(player, trainer, size, shape, trial, kind)
-    peak = max(sampling, training)
-    if kind == "cpu":  # where the program is, too, and all processes that train
-        peak = max(program + sampling, processes * (program + training))
+    copies = processes if kind == "cpu" else 1
+    peak = max(program + sampling, copies * (program + training))
     estimate = CostEstimate(
-        (),
+        learners=(),
         parameters=size.parameters,
         trainable=size.trainable,
         mean_prompt_tokens=prompt,
@@ -216,6 +198,39 @@ def estimate_cost(
     if estimate.fits:
         return estimate
     return replace(estimate, advice=saving_settings(player, trainer, training > sampling))
+
+
+def trial_on(
+    hardware: Hardware, player: Local, trainer: Learner, size: Description, shape: WorkShape
+) -> Trial:
+    """The trial of a player and its trainer that there would be on `hardware`."""
+    from equipoise.planning.trial import foresee
+
+    return foresee(
+        size,
+        shape,
+        hardware,
+        lora=player.lora is not None,
+        width=number_width(player, size, "cuda"),
+        engine=engine_count(player) > 0,
+        divided=divides_weights(trainer),
+    )
+
+
+def shared_seconds(
+    seconds: dict[str, float | None], samplers: int, workers: int, trainers: int
+) -> dict[str, float | None]:
+    """The seconds of each stage with its work shared by all its processes."""
+    processes = {
+        "sampling_seconds": samplers,
+        "scoring_seconds": workers,
+        "training_seconds": trainers,
+        "judging_seconds": workers,
+    }
+    shared: dict[str, float | None] = {}
+    for name, whole in seconds.items():
+        shared[name] = None if whole is None else whole / processes[name]
+    return shared
 
 
 def resolve_auto(trainer: Learner, player: Local, hardware: Hardware | None = None) -> Learner:

@@ -232,7 +232,7 @@ def idle_accelerators(config: RunConfig, hardware: Hardware) -> tuple[str, ...]:
 def plan_endpoints(
     config: RunConfig, work: RunWork, sets: Sequence[SetPlan], prompts: Sequence[Prompt]
 ) -> Iterator[EndpointPlan]:
-    """What each endpoint is asked, at most."""
+    """Plan each endpoint's questions, requests and money, at most."""
     counts = work.counts
     measuring = counts.answers - work.training_moves.total()
     by_pool = any(judge.kind == "peers" for judge in map(config.judge_of, config.learning))
