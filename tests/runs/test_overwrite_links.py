@@ -74,15 +74,15 @@ def test_files_that_no_run_makes_stay(command, run, tmp_path, name):
 
 
 def test_a_run_that_was_made_meanwhile_is_not_replaced(tmp_path, monkeypatch):
-    check = new_run_module.check_run
+    check = new_run_module.check_new_run
 
-    def slow(config):
-        monkeypatch.setattr(new_run_module, "check_run", check)
+    def slow(config, announce):
+        monkeypatch.setattr(new_run_module, "check_new_run", check)
         with new_run(quickstart(seed=1), tmp_path / "run") as theirs:
             theirs.ledger.note("work", "hours")
-        return check(config)
+        return check(config, announce)
 
-    monkeypatch.setattr(new_run_module, "check_run", slow)
+    monkeypatch.setattr(new_run_module, "check_new_run", slow)
     with pytest.raises(RunError, match="exists"), new_run(quickstart(seed=2), tmp_path / "run"):
         pass
     with RunDirectory.read(tmp_path / "run") as run:
