@@ -34,7 +34,7 @@ UNSPACED = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
 
 
 class Phrases:
-    """A list of phrases, one a line, in the form that `texts/refusals.txt` describes."""
+    """A list of phrases, one a line, in the form that `refusals.txt` describes."""
 
     def __init__(self, lines: list[str]) -> None:
         patterns: dict[str, list[str]] = {kind: [] for kind in ("", *KINDS)}

@@ -145,7 +145,7 @@ class Refusal(Pointwise):
     fact: Text = Field(default="harmful", description="the fact that says whether to refuse")
     path: Annotated[Path | None, READS] = Field(
         default=None,
-        description="a list of refusals to use instead of the packaged texts/refusals.txt",
+        description="a list of refusals to use instead of the packaged judges/refusals.txt",
     )
     window: int = Field(
         default=400, ge=1, description="characters of the answer in which a phrase counts"
@@ -176,7 +176,7 @@ class Refusal(Pointwise):
 
     @cached_property
     def _phrases(self) -> Phrases:
-        packaged = resources.files("equipoise.judges") / "texts" / "refusals.txt"
+        packaged = resources.files("equipoise.judges") / "refusals.txt"
         source = self.path or packaged
         try:
             lines = source.read_text(encoding="utf-8-sig").splitlines()
