@@ -122,14 +122,19 @@ class Run:
         """One row a seat of a match, with its answer; None: of all parts, of all generations."""
         one_of(part, PARTS, "part")
         with self._read() as run:
-            return frame(frames.MATCHES, frames.match_rows(run.ledger, part, generation))
+            return frame(
+                frames.MATCHES,
+                frames.match_rows(run.ledger, part, generation, run.config.game.raw_moves),
+            )
 
     def judgements(self, part: Part | None = None, generation: int | None = None) -> Frame:
         """Judgements: one row a judge's score of a seat of a match; args as `matches`."""
         one_of(part, PARTS, "part")
         with self._read() as run:
             utility = run.settings.get("utility", "score")
-            rows = frames.judgement_rows(run.ledger, utility, part, generation)
+            rows = frames.judgement_rows(
+                run.ledger, utility, part, generation, run.config.game.raw_moves
+            )
             return frame(frames.JUDGEMENTS, rows)
 
     def pairs(self, generation: int | None = None) -> Frame:

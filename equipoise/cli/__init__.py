@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from io import TextIOWrapper
 from traceback import extract_tb, format_exception
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -229,19 +229,24 @@ def main() -> None:
     except (MemoryError, ImportError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        _fail(
-            f"not enough memory ({first_line(error)}); close other programs, raise the limit "
-            "(ulimit -v), or take a smaller model or batch: `equipoise plan` says what a recipe "
-            "needs",
-            EquipoiseError.exit_code,
-        )
+        _fail_of_memory(error)
     except OSError as error:
+        if out_of_memory(error):  # a library that could not be mapped
+            _fail_of_memory(error)
         place = shorten(str(error.filename or unnamed_place(error)))
         if error.errno in DISK_FULL:
             _fail(f"{place}: cannot write ({error.strerror}); free some space", DiskFull.exit_code)
         if error.errno in DENIED and error.filename:
             _fail(f"{place}: cannot be read or written ({error.strerror})", UserError.exit_code)
         raise
+
+
+def _fail_of_memory(error: BaseException) -> NoReturn:
+    _fail(
+        f"not enough memory ({first_line(error)}); close other programs, raise the limit "
+        "(ulimit -v), or take a smaller model or batch: `equipoise plan` says what a recipe needs",
+        EquipoiseError.exit_code,
+    )
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -275,7 +280,7 @@ def show_traceback(kind: type[BaseException], error: BaseException, _: Any) -> N
     say("".join(format_exception(error)).rstrip(), err=True)
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     # What strangers wrote into it does not reach the terminal as commands.
     message = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in message)
     say(f"error: {message}", err=True)

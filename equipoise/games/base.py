@@ -41,7 +41,7 @@ class Game(Component):
     """The rules; a referee yields an `Ask` for a move, or a list of asks for a list."""
 
     KINDS: ClassVar = {"answers": "equipoise.games.answers:Answers"}
-    READ: ClassVar = ("seats", "roles", "symmetric")
+    READ: ClassVar = ("seats", "roles", "symmetric", "raw_moves")
     needs_text: ClassVar[bool] = False
     """True if it can be played on prompts with a text alone."""
 

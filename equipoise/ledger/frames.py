@@ -71,15 +71,22 @@ def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
 # -- rows
 
 
-def match_rows(ledger: Ledger, split: str | None, generation: int | None) -> Iterator[Row]:
-    """One row a seat of a match: the player, and its last answer."""
+def match_rows(
+    ledger: Ledger, split: str | None, generation: int | None, raw_moves: bool = False
+) -> Iterator[Row]:
+    """One row a seat of a match: the player, and its last answer without thoughts.
+
+    raw_moves: the game reads whole moves, so that they are shown whole.
+    """
     texts = _prompt_texts(ledger)
     for match in _matches(ledger, split, generation):
         if match.game == MEETING:  # repeats answers that are recorded already
             continue
         for seat in match.seats:
             moves = [turn.move for turn in match.turns if turn.seat == seat]
-            last = public_move(moves[-1]) if moves else None
+            last = moves[-1] if moves else None
+            if last is not None and not raw_moves:
+                last = public_move(last)
             yield {
                 **_seat_columns(match, seat, texts),
                 "answer": last and last.text,
@@ -92,9 +99,12 @@ def match_rows(ledger: Ledger, split: str | None, generation: int | None) -> Ite
 
 
 def judgement_rows(
-    ledger: Ledger, utility: str, split: str | None, generation: int | None
+    ledger: Ledger, utility: str, split: str | None, generation: int | None, raw_moves: bool = False
 ) -> Iterator[Row]:
-    """Rows of a judged seat: score (its `utility`), margin over the others', other utilities."""
+    """Rows of a judged seat: score (its `utility`), margin over the others', other utilities.
+
+    raw_moves: as in `match_rows`.
+    """
     texts = _prompt_texts(ledger)
     matches = {match.id: match for match in _matches(ledger, split, generation)}
     query = "SELECT record FROM judgements ORDER BY rowid"
@@ -102,7 +112,10 @@ def judgement_rows(
         match = matches.get(judgement.match)
         if match is None:
             continue
-        last = {turn.seat: answer_of(turn.move).text for turn in match.turns}
+        last = {
+            turn.seat: turn.move.text if raw_moves else answer_of(turn.move).text
+            for turn in match.turns
+        }
         scores = judgement.by_seat(utility)
         for seat in match.seats:
             others = {

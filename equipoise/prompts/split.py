@@ -363,7 +363,15 @@ def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:
 
 def _reasons(dropped: Counter[str]) -> str:
     reasons = [f"{number} {reason}" for reason, number in sorted((+dropped).items())]
-    return f" (dropped: {', '.join(reasons)})" if reasons else ""
+    if not reasons:
+        return ""
+    advice = ""
+    if dropped["too_long"]:
+        advice = (
+            "; those leave a player no room for an answer: raise its max_length, or set too_long: "
+            "cut_prompt"
+        )
+    return f" (dropped: {', '.join(reasons)}{advice})"
 
 
 def _empty(part: str, size: int, dropped: Counter[str]) -> str:

@@ -145,7 +145,7 @@ def test_an_empty_held_out_split(command, rows):
 def test_prompts_longer_than_the_context(command, rows):
     done = command(*on(rows([{**q, "prompt": q["prompt"] * 60} for q in QUESTIONS])))
     assert done.code == 2
-    assert "128" in done.err and "tokens" in done.err, done.err
+    assert "40 too_long" in done.err and "max_length" in done.err, done.err
 
 
 def test_a_model_folder_without_tokenizer(command, rows, tmp_path):

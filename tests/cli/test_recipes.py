@@ -133,7 +133,7 @@ POOL_MEMBERS = settings(
 OF_POOL = [*POOL_MEMBERS, *settings(judge__text="rubric_compact")]
 PLAYERS = {
     "mnpo": settings(players__policy=TINY),
-    "mnpo_as_released": settings(players__policy=TINY),
+    "mnpo_as_released": settings(players__policy={**TINY, "max_prompt": 96}),
     **dict.fromkeys(
         ("mnpo_one_gpu", "mnpo_eight_gpus", "mnpo_two_nodes"),
         settings(players__policy=TINY, executor="local", learner__launch="null"),
@@ -145,11 +145,13 @@ PLAYERS = {
         players__outsider__model="tiny",
         players__outsider__base_url="http://127.0.0.1:9/v1",  # where it runs: a server's
     ),
-    **dict.fromkeys(
-        ("mnpo_heterogeneous", "mnpo_heterogeneous_as_released"),
-        settings(
-            players__alice=TINY, players__bob=TINY, judges={"alice": "exact", "bob": "shorter"}
-        ),
+    "mnpo_heterogeneous": settings(
+        players__alice=TINY, players__bob=TINY, judges={"alice": "exact", "bob": "shorter"}
+    ),
+    "mnpo_heterogeneous_as_released": settings(
+        players__alice={**TINY, "max_prompt": 96},
+        players__bob={**TINY, "max_prompt": 64},
+        judges={"alice": "exact", "bob": "shorter"},
     ),
     # Models that never learned to grade: an unreadable grade counts as the middle, so that there is
     # something to teach.

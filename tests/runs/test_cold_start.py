@@ -127,7 +127,7 @@ def test_a_model_learns_the_traces_as_the_recipe_says(config, tmp_path, monkeypa
 
     def note(model, data, out, settings, **more):
         given.update(model=model, data=data, out=out, settings=settings, **more)
-        return SimpleNamespace(model=out / "here")
+        return SimpleNamespace(model=out / "here", notes=lambda: ())
 
     monkeypatch.setattr(cold_start, "fine_tune", note)
     training, monitor = SFT.model_validate({"epochs": 2}), Silent()
