@@ -27,4 +27,5 @@ WITHOUT_RUNS = [
     "sft",
     "sampler",
     "traces",
+    "rows",
 ]

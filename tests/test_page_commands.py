@@ -40,6 +40,7 @@ SMALLER = {
     r"--on gsm8k": "--on '{kind: gsm8k, path: gsm8k.jsonl}'",
     r"gsm8k_t\w+\.jsonl": "gsm8k.jsonl",
     r"--context 2048": "--context 128 --vocabulary 300",
+    r"policy.max_prompt=1800": "policy.max_prompt=96",
     r"generations=(50|400)": "generations=1",
     r"\bRUN\b": "runs/first",
     r"\bMODEL\b": "builtin",

@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache
 from pathlib import Path, PurePath
 from types import UnionType
@@ -144,7 +145,7 @@ def undeclared(kind: Any) -> bool:
         return False
     if arguments := [each for each in get_args(kind) if each is not Ellipsis]:
         return any(undeclared(each) for each in arguments)
-    return kind not in (int, float, bool, type(None))
+    return kind not in (int, float, bool, date, type(None))
 
 
 def declared(kind: Any) -> Iterator[DeclaredEffect]:

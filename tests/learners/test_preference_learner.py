@@ -19,6 +19,7 @@ from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.opponents import OpponentPool
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
+from equipoise.system.files import disk_errors
 from equipoise.types import Pair, PlayerId, user
 
 BITSANDBYTES = pytest.mark.skipif(
@@ -385,8 +386,9 @@ def test_a_full_disk_is_said(training_batch, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(AnswerTrainer, "save_model", full)
-    with pytest.raises(DiskFull, match="no space left"):
-        learner(epochs=1).learn(training_batch("llama"))
+    batch = training_batch("llama")
+    with pytest.raises(DiskFull, match="no space left"), disk_errors(batch.output):
+        learner(epochs=1).learn(batch)
 
 
 def test_a_base_is_trained_without_dropout_of_its_own(training_batch, model_folder, tmp_path):

@@ -273,7 +273,7 @@ class Found:
     ages: dict[str, int]
     ratings: tuple[Rating, ...] = ()
 
-    def tracked(self, generation):
+    def tracked(self, generation, added=()):
         return {"gap": 0.5, "at": generation, "none": None}
 
 

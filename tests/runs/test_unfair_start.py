@@ -39,9 +39,10 @@ def test_the_first_generation_meets_its_nearest(tmp_path):
     with new_run(config, tmp_path / "run") as run:
         opened = OpenRun(run)
         matches = play(opened, opened.prompts.train(0), 0)
+        seated = [match.seats for match in matches]
     firsts = set()
-    for match in matches:
-        first, second = (match.seats[seat].name for seat in ("1", "2"))
+    for seats in seated:
+        first, second = (seats[seat].name for seat in ("1", "2"))
         assert second in NEAREST[first]
         firsts.add(first)
     assert firsts == set(NEAREST)
