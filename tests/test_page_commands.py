@@ -163,7 +163,7 @@ def session(command, hub, monkeypatch, openai_server, reward_folder, tmp_path):
 
     def run_line(line: str) -> None:
         if line.startswith("python -m tools.fresh_model "):
-            fresh_model.main(shlex.split(line)[3:])
+            fresh_model.main(shlex.split(smaller(line))[3:])
             return
         given = [each.replace("SERVER", openai_server.url) for each in arguments(line)]
         monkeypatch.setattr(sys, "stdin", io.StringIO("rock\n" * 20))
