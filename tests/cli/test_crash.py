@@ -4,6 +4,7 @@ undisturbed run.
 
 import json
 import random
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -198,8 +199,8 @@ def test_looking_ahead_killed_where_it_learns(loss, stages, tmp_path):
 
 JUDGED = """
 generations: 3
-player_defaults: {kind: local, model: builtin/assistant_beginner, learns: true, max_length: 384}
-players: {debater: {max_new_tokens: 8}, arbiter: {max_new_tokens: 2}}
+player_defaults: {kind: local, model: roomy, learns: true, max_length: 512}
+players: {debater: {max_new_tokens: 4}, arbiter: {max_new_tokens: 2}}
 prompts: {kind: files, path: cases.jsonl, per_generation: 4, held_out: 4}
 game: {kind: judged, game: {kind: debate, turns: 1}, text: transcript_compact, judges: 2}
 schedule: {kind: roles, roles: {debater: debater, judge: arbiter}}
@@ -223,8 +224,11 @@ evaluate: at_table
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [JUDGED, CHALLENGE], ids=["judged", "challenge"])
-def test_games_at_the_table_killed_four_times(recipe, tmp_path):
+def test_games_at_the_table_killed_four_times(recipe, tmp_path, model_folder):
     """Judges who learn, and questions that are asked again from the ledger."""
+    roomy = shutil.copytree(model_folder("llama"), tmp_path / "roomy") / "config.json"
+    facts = json.loads(roomy.read_text())
+    roomy.write_text(json.dumps({**facts, "max_position_embeddings": 512}))  # a judge reads a lot
     (tmp_path / "table.yaml").write_text(recipe)
     names = ("Ann", "Ben")
     cases = [{"prompt": f"Box {n}?", "answer": names[n % 2], "choices": names} for n in range(16)]
