@@ -22,6 +22,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     ValidatorFunctionWrapHandler,
     field_serializer,
     field_validator,
@@ -219,6 +220,19 @@ class Component(Settings):
                 ),
             )
         return handler(source)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """The settings' JSON schema; where any part of a room may stand, a kind or a mapping with
+        it, since users' parts have settings of their own.
+        """
+        if "KINDS" not in cls.__dict__:
+            return handler(schema)
+        kind = {"type": "string", "examples": sorted(cls.packaged_kinds())}
+        settings = {"type": "object", "properties": {"kind": kind}, "required": ["kind"]}
+        return {"title": cls.__name__, "anyOf": [kind, settings]}
 
     def settings(self) -> dict[str, Any]:
         """The component as plain data, `kind` first, for the resolved configuration."""

@@ -1,189 +1,196 @@
-"""What the package declares stands in a record: the settings with their bounds and defaults, the
-fields of records, the arguments that have defaults, and the numbers that have a name.
+"""What settings and options declare of themselves: schemas that are valid and that every recipe
+meets, descriptions, bounds and units, one name for one thing, and a place in the docs.
 """
 
-import ast
-import dataclasses
-import enum
-import hashlib
-import inspect
-import pkgutil
 import re
-from importlib import import_module
-from pathlib import Path, PurePath
-from types import FunctionType
-from typing import get_type_hints
+from collections import defaultdict
+from importlib.resources import files
+from inspect import get_annotations
+from pathlib import Path
 
 import msgspec
 import pytest
-from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
+import typer
+from jsonschema import Draft202012Validator
+from test_effects import COMMAND_LINE, all_settings
 
-import equipoise
+import equipoise.types
+from equipoise.cli import VERBS, app
 from equipoise.component import Settings
-from equipoise.system.effects import DeclaredEffect
+from equipoise.errors import ConfigError
+from equipoise.runs import recipe_loader
+from equipoise.runs.config import RunConfig
 
 pytestmark = pytest.mark.long
 
-PROSE = {"description", "title", "examples", "annotation", "default", "default_factory"}
-LONGEST = 1_000  # characters of a value that are shown
-ENCODED = ("tag", "omit_defaults", "forbid_unknown_fields", "array_like")
-SHARED = dict(Settings.model_config)
-CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*$")
+MAP = Path(__file__).parents[1] / "docs" / "map.md"
+RECIPES = sorted(path.name.removesuffix(".yaml") for path in files("equipoise.recipes").iterdir())
+SIGNED = {  # numbers of either sign: points, grades, pay-offs; seeds and labels of others
+    "AQ",
+    "CQ",
+    "DA",
+    "first_label",
+    "high",
+    "initial",
+    "least",
+    "llm",
+    "low",
+    "mean",
+    "mu",
+    "seed",
+    "unsafe",
+    "user",
+}
+CHECKED_TOGETHER = {"reference"}  # shares that must add up to at most 1
+UNITS = {  # what a setting's name holds -> what its description must name
+    r"timeout|patience|latency|seconds|sleep": "second|minute|hour",
+    r"(?<!control_)(?<!max_)tokens$|max_new_tokens|max_length|max_prompt$": "token",
+    r"longest": "characters|moves|bytes",
+    r"temperature": "sampl|random|answers|0:|null|logit",
+}
+OTHERS_WORDS = {"num_fewshot", "num_processes"}  # as lm-eval and accelerate call them
+NOT_THE_HOUSES = re.compile(r"^(n|num|nb|no|nr)_|^(lr|bs|temp|max_tokens|ctx)$|_(lr|bs|num|nb)$")
 
 
-def modules():
-    """Every module of the package, but those that are started as processes or need another's
-    library.
-    """
-    for found in pkgutil.walk_packages(equipoise.__path__, "equipoise."):
-        if not found.name.endswith("__main__"):
-            try:
-                yield import_module(found.name)
-            except ModuleNotFoundError as error:
-                assert not (error.name or "equipoise").startswith("equipoise"), error
+def own_settings():
+    """(group, name, field) of each setting where it is declared, but for the kinds."""
+    for group in all_settings():
+        for name, field in group.model_fields.items():
+            if name != "kind" and name in get_annotations(group):
+                yield group, name, field
 
 
-def shown(value):
-    """A value as it reads in every process."""
-    if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(map(shown, value)))}}}"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{shown(k)}: {shown(v)}' for k, v in value.items())}}}"
-    if isinstance(value, tuple | list):
-        inner = ", ".join(map(shown, value))
-        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
-    if isinstance(value, type | FunctionType):
-        return value.__qualname__
-    if isinstance(value, PurePath | float):
-        return f"{value}" if isinstance(value, PurePath) else repr(float(value))
-    return re.sub(r"<(\S+) .*? at 0x\w+>", r"<\1>", re.sub(r" at 0x\w+", "", repr(value)))
+def is_number(annotation):
+    """True for int, float, and either of them or None."""
+    return str(annotation) in (
+        "<class 'int'>",
+        "<class 'float'>",
+        "int | None",
+        "float | None",
+        "typing.Optional[int]",
+        "typing.Optional[float]",
+    )
 
 
-def is_plain(value):
-    """True for numbers and truths, and for what is made of them and of texts."""
-    if isinstance(value, dict):
-        return is_plain([*value.keys(), *value.values()])
-    if isinstance(value, tuple | list | set | frozenset):
-        return any(map(is_plain, value)) and all(
-            is_plain(each) or isinstance(each, str) or each is None for each in value
-        )
-    return isinstance(value, bool | int | float) and not isinstance(value, enum.Enum)
+def test_every_group_has_a_valid_schema_that_its_defaults_meet():
+    faults = []
+    for group in all_settings():
+        schema = group.model_json_schema()
+        Draft202012Validator.check_schema(schema)
+        for name, of_setting in schema.get("properties", {}).items():
+            if "default" not in of_setting:
+                continue
+            alone = {**of_setting, "$defs": schema.get("$defs", {})}
+            for error in Draft202012Validator(alone).iter_errors(of_setting["default"]):
+                faults.append(f"{group.__name__}.{name}: {error.message}")
+    assert faults == []
 
 
-def settings(kind):
-    """`name = default, bounds` of every field of a model."""
-    ours = {key: value for key, value in kind.model_config.items() if value != SHARED.get(key)}
-    if ours:
-        yield f"  {shown(dict(sorted(ours.items())))}"
-    for name, info in kind.model_fields.items():
-        if name not in inspect.get_annotations(kind):
+def test_every_recipe_that_is_complete_meets_the_schema_of_a_run():
+    validator = Draft202012Validator(RunConfig.model_json_schema())
+    complete, faults = 0, []
+    for recipe in RECIPES:
+        try:
+            resolved = recipe_loader.load(recipe)
+        except ConfigError as error:
+            assert "is required" in str(error), recipe
             continue
-        if info.default is not PydanticUndefined:
-            default = f" = {shown(info.default)}"
-        else:
-            default = f" = {shown(info.default_factory)}()" if info.default_factory else ""
-        bounds = [
-            shown(m) for m in info.metadata if not callable(m) and not isinstance(m, DeclaredEffect)
-        ]
-        more = {k: v for k, v in info._attributes_set.items() if k not in PROSE}
-        yield f"  {name}{default}  {' '.join([*bounds, shown(more) if more else ''])}".rstrip()
+        complete += 1
+        for error in validator.iter_errors(resolved.model_dump(mode="json")):
+            faults.append(f"{recipe} {error.json_path}: {error.message}")
+    assert faults == []
+    assert complete >= 12
 
 
-def fields(kind):
-    """`name = default` of every field of a record that has one."""
-    if issubclass(kind, msgspec.Struct):
-        config = kind.__struct_config__
-        ours = {key: getattr(config, key) for key in ENCODED if getattr(config, key)}
-        if ours:
-            yield f"  {shown(ours)}"
-        rows = [(f.name, f.default, f.default_factory) for f in msgspec.structs.fields(kind)]
-        missing = msgspec.NODEFAULT
-    else:
-        rows = [(f.name, f.default, f.default_factory) for f in dataclasses.fields(kind)]
-        missing = dataclasses.MISSING
-    for name, default, factory in rows:
-        if name not in inspect.get_annotations(kind):
+def test_no_group_takes_unknown_keys_changes_or_infinite_numbers():
+    loose = []
+    for group in all_settings():
+        config = group.model_config
+        strict = config.get("frozen") and config.get("validate_default")
+        strict = strict and not config.get("allow_inf_nan")
+        if not strict or config.get("extra") not in ("forbid", "allow"):
+            loose.append(group.__name__)
+        if config.get("extra") == "allow" and "LmEval" not in group.__name__:
+            loose.append(f"{group.__name__} takes any key")
+    assert loose == []
+
+
+def test_every_setting_is_described():
+    undescribed = []
+    for group, name, field in own_settings():
+        text = (field.description or "").strip()
+        if len(text) < 5 or text.replace(" ", "_").lower() == name:
+            undescribed.append(f"{group.__name__}.{name}: {text!r}")
+    assert undescribed == []
+
+
+def test_every_number_has_a_bound():
+    unbounded = []
+    for group, name, field in own_settings():
+        if not is_number(field.annotation) or name in SIGNED | CHECKED_TOGETHER:
             continue
-        if default is not missing:
-            yield f"  {name} = {shown(default)}"
-        elif factory is not missing:
-            yield f"  {name} = {shown(factory)}()"
+        bounds = [each for each in field.metadata if {"ge", "gt", "le", "lt"} & set(dir(each))]
+        if not bounds:
+            unbounded.append(f"{group.__name__}.{name}")
+    assert unbounded == []
 
 
-def defaults(name, function):
-    """`name(argument=default)` of a function that has any."""
-    given = [
-        f"{each.name}={shown(each.default)}"
-        for each in inspect.signature(inspect.unwrap(function)).parameters.values()
-        if each.default is not each.empty
+def test_every_number_of_a_known_measure_names_its_unit():
+    unsaid = []
+    for group, name, field in own_settings():
+        if not is_number(field.annotation):
+            continue
+        for pattern, units in UNITS.items():
+            if re.search(pattern, name) and not re.search(units, field.description or ""):
+                unsaid.append(f"{group.__name__}.{name}: {field.description}")
+    assert unsaid == []
+
+
+def test_one_thing_has_one_name():
+    """No description stands at two names, and no name is an abbreviation of a longer one."""
+    names = defaultdict(set)
+    for _, name, field in own_settings():
+        names[field.description].add(name)
+    twice = {text: sorted(of_text) for text, of_text in names.items() if len(of_text) > 1}
+    assert twice == {}
+    every = {name for _, name, _ in own_settings()}
+    assert {name for name in every if NOT_THE_HOUSES.search(name)} <= OTHERS_WORDS
+
+
+def test_the_map_tells_every_setting_of_a_recipe():
+    table = MAP.read_text().partition("## A recipe's settings")[2]
+    told = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in row.split("`")}
+    assert set(RunConfig.model_fields) - told == set()
+
+
+def test_every_option_of_every_verb_has_help():
+    group = typer.main.get_command(app())
+    lacks = []
+    for verb in VERBS:
+        command = group.resolve_command(None, [verb])[1]
+        for option in command.params:
+            if not (option.help or "").strip():
+                lacks.append(f"{verb} {option.name}")
+    assert lacks == []
+
+
+def test_settings_of_the_command_line_alone_are_groups_like_others():
+    found = {group.__name__: group for group in Settings.__subclasses__()}
+    for name in COMMAND_LINE & found.keys():
+        for setting, field in found[name].model_fields.items():
+            assert field.description, f"{name}.{setting}"
+
+
+def test_every_record_can_be_written_and_has_a_schema():
+    """Records of the ledger: each has a JSON schema, and no two are told apart by one tag."""
+    records = [
+        kind
+        for kind in vars(equipoise.types).values()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     ]
-    return [f"  {name}({', '.join(given)})"] if given else []
-
-
-def options(name, function):
-    """The options of a verb that have bounds."""
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except NameError:  # a helper with types that are imported for a checker alone; no verb has such
-        return
-    for argument, kind in hints.items():
-        for each in getattr(kind, "__metadata__", ()):
-            bounds = {k: getattr(each, k, None) for k in ("min", "max", "clamp", "is_flag")}
-            if any(value is not None and value is not False for value in bounds.values()):
-                yield f"  {name} {argument} {shown(bounds)}"
-
-
-def declared(module):
-    """The lines of one module."""
-    body = ast.parse(Path(module.__file__).read_text()).body
-    assigned = {
-        name.id
-        for part in body
-        if isinstance(part, ast.Assign | ast.AnnAssign | ast.If)
-        for name in ast.walk(part)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-    }
-    for name, value in vars(module).items():
-        own = getattr(value, "__module__", "") == module.__name__
-        if CONSTANT.match(name) and name != "TYPE_CHECKING" and is_plain(value):
-            text = shown(value)
-            if len(text) > LONGEST:  # a table
-                text = f"{text[:LONGEST]}… {hashlib.sha256(text.encode()).hexdigest()[:12]}"
-            if name in assigned:
-                yield f"{name} = {text}"
-        elif own and inspect.isclass(value):
-            inner = []
-            if issubclass(value, BaseModel):
-                inner += settings(value)
-            elif issubclass(value, msgspec.Struct) or dataclasses.is_dataclass(value):
-                inner += fields(value)
-            known = getattr(value, "model_fields", None) or getattr(
-                value, "__dataclass_fields__", {}
-            )
-            for each, member in vars(value).items():
-                if isinstance(member, FunctionType | classmethod | staticmethod):
-                    function = getattr(member, "__func__", member)
-                    if getattr(function, "__module__", "") == module.__name__ and (
-                        not each.startswith("__") or (each == "__init__" and not known)
-                    ):
-                        inner += defaults(each, function)
-                elif (
-                    each not in known and not each.startswith(("_", "model_")) and is_plain(member)
-                ):
-                    inner.append(f"  {each} = {shown(member)}")
-            if inner:
-                yield f"class {name}"
-                yield from inner
-        elif own and isinstance(inspect.unwrap(value) if callable(value) else value, FunctionType):
-            yield from (line[2:] for line in defaults(name, value))
-            if module.__name__.startswith("equipoise.cli") and not name.startswith("_"):
-                yield from options(name, value)
-
-
-def test_what_is_declared_is_what_is_recorded(as_recorded):
-    lines = []
-    for module in modules():
-        if found := [*declared(module)]:
-            lines += ["", module.__name__.removeprefix("equipoise."), *found]
-    as_recorded("declared.txt", "\n".join(lines), exact=True)
+    assert len(records) >= 10
+    tags = [kind.__struct_config__.tag for kind in records if kind.__struct_config__.tag]
+    assert len(set(tags)) == len(tags)
+    for kind in records:
+        Draft202012Validator.check_schema(msgspec.json.schema(kind))
+        assert kind.__struct_config__.frozen, kind

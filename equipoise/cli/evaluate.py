@@ -297,7 +297,9 @@ def import_scores(
             help="whose scores they are; without a generation the newest",
         ),
     ],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="what the other program wrote")
+    ],
     source: Annotated[
         str,
         typer.Option(

@@ -104,7 +104,7 @@ class Math(BatchPointwise):
     bounds: ClassVar = (0.0, 1.0)
     known_utilities: ClassVar = ("score",)
     fact: Text = Field(
-        default="answer", description="the fact that holds the right answer, LaTeX or plain"
+        default="answer", description="the prompt's fact that is the right answer, LaTeX or plain"
     )
     timeout: float = Field(
         default=5.0, gt=0, description="seconds of computing that one comparison may take"

@@ -63,7 +63,9 @@ class GAE(Estimator):
     whitens: ClassVar = True
 
     gamma: float = Field(1.0, gt=0, le=1, description="discount γ from token to token")
-    lam: float = Field(0.95, ge=0, le=1, description="λ")
+    lam: float = Field(
+        0.95, ge=0, le=1, description="λ of GAE: 1 takes whole returns, 0 one step and the critic"
+    )
     whiten_rewards: bool = Field(False, description="bring rewards by token to deviation 1")
 
     def advantages(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from equipoise.component import Component
 from equipoise.errors import ModelError
@@ -153,7 +153,7 @@ class Player(Component):
 
     READ: ClassVar = ("base_model",)
 
-    learns: bool = False
+    learns: bool = Field(False, description="whether the run's learner trains it")
 
     @property
     def base_model(self) -> str | None:

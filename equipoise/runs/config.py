@@ -53,10 +53,13 @@ class RunConfig(Settings):
     players: dict[Text, Player] = Field(
         min_length=1, description="name -> player; those with `learns` are trained"
     )
-    prompts: Prompts
-    game: Game
-    schedule: Schedule = Field(default="self_play")  # type: ignore[assignment]
-    judge: Judge
+    prompts: Prompts = Field(description="where the prompts come from, and how many of them")
+    game: Game = Field(description="the rules of a match")
+    schedule: Schedule = Field(
+        default="self_play",  # type: ignore[assignment]
+        description="who meets whom on each prompt",
+    )
+    judge: Judge = Field(description="scores the matches that are learned from")
     judges: dict[Text, Judge] = Field(
         default_factory=dict, description="learner -> the judge that teaches it in place of `judge`"
     )
@@ -74,7 +77,10 @@ class RunConfig(Settings):
     training_matches: Literal["all", "own"] = Field(
         "all", description="a learner is taught by all matches, or by those it played in itself"
     )
-    pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
+    pairs: PairMaker = Field(
+        default="best_worst",  # type: ignore[assignment]
+        description="which judged answers become pairs of a preferred and a rejected one",
+    )
     truncated: Truncated = Field(
         "keep",
         description="answers that were cut at max_new_tokens. keep: learned from "
@@ -104,18 +110,26 @@ class RunConfig(Settings):
         "those of `learner`",
     )
     turns: Turns = Field(default="everyone", description="who learns in which generation")  # type: ignore[assignment]
-    loss: PreferenceLoss | None = None
+    loss: PreferenceLoss | None = Field(
+        None, description="the loss on pairs; null where nobody learns from pairs"
+    )
     by_generation: dict[Text, dict[Text, GenerationSchedule]] = Field(
         default_factory=dict,
         description="part (loss, learner, learners.NAME) -> numeric setting -> "
         "generation -> its value from there on; `loss: {ratio: {0: 0.3, 2: 0.8}}` is "
         "short for it",
     )
-    evaluate: Evaluation = Field(default="held_out")  # type: ignore[assignment]
+    evaluate: Evaluation = Field(
+        default="held_out",  # type: ignore[assignment]
+        description="what is measured of each generation",
+    )
     measures: tuple[Measure, ...] = Field(
         (), description="numbers of every measured player beside those of `evaluate`"
     )
-    solver: Solver = Field(default="zero_sum")  # type: ignore[assignment]
+    solver: Solver = Field(
+        default="zero_sum",  # type: ignore[assignment]
+        description="finds the equilibrium of the league's pay-offs",
+    )
     league_ratings: Ratings = Field(
         default="bradley_terry",  # type: ignore[assignment]
         description="rates the league, every generation of every player, by the held-out pay-offs",

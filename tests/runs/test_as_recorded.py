@@ -10,11 +10,11 @@ import sqlite3
 from contextlib import closing
 from importlib import import_module
 
+import page_structure
 import pytest
 from readable import shown
 
 from equipoise import open_run
-from equipoise.blocks.section import Cards, Table, Tiles
 from equipoise.planning.new_run import new_run
 from equipoise.report.page import changes, headlines, page
 from equipoise.runs import recipe_loader
@@ -256,19 +256,20 @@ def _decoded(value):
     return value
 
 
-def test_every_section_of_the_page(folder, name, as_recorded):
+def test_the_page_has_its_sections_and_the_ledgers_numbers(folder, name):
     with RunDirectory.read(folder) as run:
-        told = [*headlines(run), *changes(run)]
-        sections = [each for each in page(run).sections if each.name != "configuration"]
-        for block in (block for section in sections for block in section.blocks):
-            if isinstance(block, Cards):
-                object.__setattr__(block, "rows", block.rows[:ROWS])
-            elif name in PLAYED and isinstance(block, Table) and block.title == "Time":
-                object.__setattr__(block, "rows", [row[0] for row in block.rows])
-            elif name in PLAYED and isinstance(block, Tiles):
-                tiles = [tile for tile in block.tiles if tile.label != "seconds"]
-                object.__setattr__(block, "tiles", tiles)
-    as_recorded(f"page/{name}.txt", "\n\n".join(shown(each) for each in [*told, *sections]))
+        shown = page(run)
+        for section in shown.sections:
+            page_structure.check_section(section)
+        page_structure.check_sections_shown(name, shown)
+        page_structure.check_numbers_of_ledger(run, shown)
+        page_structure.check_ratings(run, shown, open_run(folder).ratings())
+        for headline in headlines(run):
+            assert headline.label
+            assert re.search(r"\d", headline.value), headline
+        for change in changes(run):
+            assert change.name
+    page_structure.check_html(shown)
 
 
 def test_the_tables_of_data(folder, name, as_recorded):
