@@ -204,7 +204,7 @@ def check_sections_shown(name: str, page: Page) -> None:
     wanted = [first, *SHOWN[name], *last]
     wanted = [each for each in wanted if each not in UNMEASURED.get(name, ())]
     in_order = [each for each in with_blocks if each in wanted]
-    assert in_order == wanted
+    assert in_order == wanted, f"shown: {with_blocks}"
     for section in page.sections:
         if section.blocks:
             missing = COLUMNS.get(section.name, set()) - headers(section)
@@ -256,7 +256,7 @@ def check_numbers_of_ledger(run: RunDirectory, page: Page) -> None:
                 assert any(answer["text"] in text for text in texts), answer["text"]
 
 
-def check_ratings(run: RunDirectory, page: Page, ratings) -> None:
+def check_ratings(page: Page, ratings) -> None:
     """The table of ratings holds the league's ratings, `ratings` the data frame of all."""
     sections = {section.name: section for section in page.sections}
     section = sections.get("ratings")
