@@ -1,4 +1,4 @@
-"""Supervised fine-tuning outside a run, to make a model that a run can start from."""
+"""Supervised fine-tuning outside a run, to make models or adapters that a run can start from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from equipoise.data.truncation import TooLong
-from equipoise.errors import DataError, RunError
+from equipoise.errors import ConfigError, DataError, RunError
 from equipoise.learners.sft_learner import SFT, Example, train_sft
+from equipoise.models.adapters import Lora
 from equipoise.models.loading import Dtype
+from equipoise.models.resources import Resources
 from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.row import sft_example
 from equipoise.runs.monitor import Monitor, Silent, within
@@ -52,24 +54,26 @@ def fine_tune(
     max_length: int | None = None,
     template: str | None = None,
     template_options: Mapping[str, Any] = MappingProxyType({}),
+    lora: Lora | None = None,
     dtype: Dtype = "auto",
     too_long: TooLong = "drop",
     overwrite: bool = False,
+    resources: Resources | None = None,
     monitor: Monitor | None = None,
 ) -> FineTuned:
     """Train a model on answers into the folder `out`, which appears whole or not at all.
 
-    Args: model: hub id, folder or packaged name; data: examples, or a file of them in TRL's
-    prompt-completion or messages format; max_length: tokens of chat and answer, None: the model's,
-    at most 2048; dtype: of the weights that are written, auto: the model's own; too_long: what
-    becomes of rows that do not fit; overwrite: replace what is in `out`.
+    Args: model: hub id, folder or packaged name; data: examples, or a file of them in any schema
+    that `equipoise rows` reads; max_length: tokens of chat and answer, None: the model's, at most
+    2048; lora: write a PEFT adapter of this shape, not the whole model; dtype: of whole weights as
+    they are written, auto: the model's own; too_long: what becomes of rows that do not fit;
+    overwrite: replace what is in `out`; resources: the models that are open in this process.
 
     Raises RunError where `out` is not empty or cannot be written, DataError for a row without an
-    answer, and what `train_sft` raises.
+    answer, ConfigError for an adapter with a `dtype`, and what `train_sft` raises.
     """
-    check_place(out)
-    if out.exists() and any(out.iterdir()) and not overwrite:
-        raise RunError(f"{out}: is not empty; use --overwrite, or choose another --out")
+    check_free(out, overwrite)
+    check_adapter_dtype(lora, dtype)
     left_out: dict[str, list[str]] = {}
     if isinstance(data, str):
         examples, left_out = read_examples(data)
@@ -93,8 +97,10 @@ def fine_tune(
                 max_length=max_length,
                 template=template,
                 template_options=template_options,
+                lora=lora,
                 dtype=dtype,
                 too_long=too_long,
+                resources=resources,
                 log=partial(show_prompt, monitor),
             )
         )
@@ -102,6 +108,58 @@ def fine_tune(
     with within(monitor, steps, steps):
         write_folder(out, write, begun=False)  # after the training, at its end
     return FineTuned(out, len(examples), metrics, left_out)
+
+
+def fine_tune_adapters(
+    model: str,
+    data: Mapping[str, str | Sequence[Example]],
+    out: Path,
+    settings: SFT | None = None,
+    *,
+    lora: Lora,
+    overwrite: bool = False,
+    **options: Any,
+) -> dict[str, FineTuned]:
+    """Train an adapter for each name in `data`, one after the other, on one base in memory.
+
+    The adapter of a name is written into `out`/name. Each is drawn and ordered by the same seed, so
+    that they differ by their rows alone. `options` are those of `fine_tune`. Raises as `fine_tune`,
+    before anything is trained where a folder is not free or a file has no answer.
+    """
+    for name in data:
+        check_free(out / name, overwrite)
+    for rows in data.values():
+        if isinstance(rows, str):
+            read_examples(rows)
+    resources = Resources()
+    return {
+        name: fine_tune(
+            model,
+            rows,
+            out / name,
+            settings,
+            lora=lora,
+            overwrite=overwrite,
+            resources=resources,
+            **options,
+        )
+        for name, rows in data.items()
+    }
+
+
+def check_free(out: Path, overwrite: bool) -> None:
+    """Raises RunError for a folder that cannot be made, or that holds what may not be replaced."""
+    check_place(out)
+    if out.exists() and any(out.iterdir()) and not overwrite:
+        raise RunError(f"{out}: is not empty; use --overwrite, or choose another --out")
+
+
+def check_adapter_dtype(lora: Lora | None, dtype: Dtype) -> None:
+    """Raises ConfigError where an adapter is asked for in a precision."""
+    if lora is not None and dtype != "auto":
+        raise ConfigError(
+            f"--dtype {dtype}: an adapter is written in float32, whatever its base; leave it out"
+        )
 
 
 def show_prompt(monitor: Monitor, line: dict[str, Any]) -> None:

@@ -4,8 +4,9 @@ adapter and its base as one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -15,6 +16,7 @@ from equipoise.system.command_options import Json, Push, Trust, say, show
 if TYPE_CHECKING:
     from equipoise.api.fine_tune import FineTuned
     from equipoise.data.truncation import TooLong
+    from equipoise.models.adapters import Lora
 
 
 def sft(
@@ -22,9 +24,21 @@ def sft(
         str, typer.Argument(help="a causal language model: hub id, folder, or builtin")
     ],
     data: Annotated[
-        str, typer.Argument(help="rows with answers, in any schema that `equipoise rows` reads")
+        list[str],
+        typer.Argument(
+            help="rows with answers, in any schema that `equipoise rows` reads; for several "
+            "adapters at once NAME=FILE, each"
+        ),
     ],
     out: Annotated[Path, typer.Option(help="the folder to write the model into")],
+    lora: Annotated[
+        str,
+        typer.Option(
+            help="write an adapter, not the whole model: its rank, or settings such as "
+            "'{r: 16, alpha: 32}'",
+            show_default="whole weights",
+        ),
+    ] = "",
     epochs: Annotated[float, typer.Option(help="passes over the data")] = 1.0,
     learning_rate: Annotated[float, typer.Option(help="peak learning rate")] = 1e-4,
     batch_size: Annotated[int, typer.Option(help="examples per step")] = 16,
@@ -34,12 +48,12 @@ def sft(
     ] = None,
     dtype: Annotated[
         str,
-        typer.Option(help="of the weights: auto (the model's own), float32, bfloat16 or float16"),
+        typer.Option(help="of whole weights: auto (the model's own), float32, bfloat16, float16"),
     ] = "auto",
     too_long: Annotated[
         str, typer.Option(help="rows that do not fit: drop, stop, cut_prompt or cut_answer")
     ] = "drop",
-    seed: Annotated[int, typer.Option(help="seed of the data's order")] = 0,
+    seed: Annotated[int, typer.Option(help="seed of the data's order, and of adapters")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="replace what is in the folder")
     ] = False,
@@ -48,45 +62,116 @@ def sft(
     """Fine-tune a model on answers.
 
     Only the tokens of answers are trained on. Weights are trained in 32 bits, and written in the
-    precision of the model that was given.
+    precision of the model that was given. With `--lora` the model stays as it is, and OUT is an
+    adapter in PEFT's format; with several NAME=FILE each is an adapter OUT/NAME.
     """
-    from equipoise.api.fine_tune import fine_tune
+    from equipoise.api.fine_tune import fine_tune, fine_tune_adapters
     from equipoise.api.merge_adapter import checked_dtype
-    from equipoise.blocks.terminal import Display, show_notes, terminal
+    from equipoise.blocks.terminal import Display, terminal
     from equipoise.learners.sft_learner import SFT
-    from equipoise.prompts.prompt_files import Files
-    from equipoise.prompts.shown_row import first_row_notes
     from equipoise.runs import recipe_loader
 
     given = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
+    adapter = adapter_shape(lora)
+    named = named_files(data)
+    if named and adapter is None:
+        raise ConfigError(
+            "several files make several adapters; give --lora RANK, such as --lora 16"
+        )
+    options: dict[str, Any] = {
+        "seed": seed,
+        "max_length": max_length,
+        "dtype": checked_dtype(dtype),
+        "too_long": checked_rule(too_long),
+        "overwrite": overwrite,
+    }
     settings = recipe_loader.component(SFT, {"kind": "sft", **given}, (), "sft")
     with Display(console=terminal(stderr=json), silent=json) as display:
-        tuned = fine_tune(
-            model,
-            data,
-            out,
-            settings,
-            seed=seed,
-            max_length=max_length,
-            dtype=checked_dtype(dtype),
-            too_long=checked_rule(too_long),
-            overwrite=overwrite,
-            monitor=display,
+        options["monitor"] = display
+        if adapter is not None and named:
+            made = fine_tune_adapters(model, named, out, settings, lora=adapter, **options)
+        else:
+            named = {"": data[0]}
+            made = {"": fine_tune(model, data[0], out, settings, lora=adapter, **options)}
+    for name, tuned in made.items():
+        print_learned_rows(named[name], tuned)
+    if "" in made:
+        print_tuned(made[""], json)
+    elif json:
+        show({"adapters": {name: tuned_facts(tuned) for name, tuned in made.items()}})
+    else:
+        for tuned in made.values():
+            say(tuned.model)
+
+
+def adapter_shape(text: str) -> Lora | None:
+    """The adapter of a rank or of settings in YAML; None for an empty text. Raises ConfigError."""
+    from pydantic import ValidationError
+
+    from equipoise.models.adapters import Lora
+    from equipoise.runs.recipe_loader import config_error
+    from equipoise.system.yaml_text import parse_yaml
+
+    if not text:
+        return None
+    given = parse_yaml(text, "--lora")
+    if isinstance(given, int):  # alpha = 2 r, as is usual
+        given = {"r": given, "alpha": 2.0 * given}
+    if not isinstance(given, dict):
+        raise ConfigError(
+            f"--lora {text}: give the adapter's rank, such as 16, or its settings, such as "
+            "'{r: 16, alpha: 32}'"
         )
-    for note in first_row_notes(Files.model_validate({"path": data}), "sft"):
+    try:
+        return Lora.model_validate(given)
+    except ValidationError as error:
+        raise config_error(error, "--lora", {}) from error
+
+
+def named_files(data: Sequence[str]) -> dict[str, str]:
+    """name -> file for NAME=FILE; nothing for one file without a name. Raises ConfigError."""
+    if len(data) == 1:
+        is_named = Path(data[0].partition("=")[2]).is_file()
+        if Path(data[0]).exists() or not is_named:
+            return {}
+    named: dict[str, str] = {}
+    for text in data:
+        name, equals, file = text.partition("=")
+        if not (equals and file and name.isidentifier()):
+            raise ConfigError(
+                f"{text}: of several files each is NAME=FILE, such as north=north.jsonl; its "
+                "adapter is written into OUT/NAME"
+            )
+        if name in named:
+            raise ConfigError(f"{text}: '{name}' is given twice; each adapter has its own name")
+        named[name] = file
+    return named
+
+
+def print_learned_rows(file: str, tuned: FineTuned) -> None:
+    """Print how the first rows of a file were learned, and which were left out."""
+    from equipoise.blocks.terminal import show_notes
+    from equipoise.prompts.prompt_files import Files
+    from equipoise.prompts.shown_row import first_row_notes
+
+    for note in first_row_notes(Files.model_validate({"path": file}), "sft"):
         say(f"note: learned as {note}", err=True)
     show_notes(tuned.notes())
-    print_tuned(tuned, json)
+    for reason, places in tuned.left_out.items():
+        say(f"left out: {len(places):,} rows: {reason} (the first: {places[0]})", err=True)
+
+
+def tuned_facts(tuned: FineTuned) -> dict[str, Any]:
+    """The folder, metrics, examples and rows left out, by reason."""
+    counts = {reason: len(places) for reason, places in tuned.left_out.items()}
+    facts = {"examples": tuned.examples, "left_out": counts}
+    return {"model": str(tuned.model), **tuned.metrics, **facts}
 
 
 def print_tuned(tuned: FineTuned, json: bool) -> None:
-    """Print the rows that were left out, and the model's folder or what was measured."""
-    for reason, places in tuned.left_out.items():
-        say(f"left out: {len(places):,} rows: {reason} (the first: {places[0]})", err=True)
+    """Print the model's folder, or what was measured."""
     if json:
-        counts = {reason: len(places) for reason, places in tuned.left_out.items()}
-        facts = {"examples": tuned.examples, "left_out": counts}
-        show({"model": str(tuned.model), **tuned.metrics, **facts})
+        show(tuned_facts(tuned))
     else:
         say(tuned.model)
 

@@ -16,6 +16,7 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
+from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import Message, PlayerId, Turns, text_of
 
@@ -70,13 +71,16 @@ def train_sft(
     dtype: Dtype = "auto",
     too_long: TooLong = "drop",
     scratch: Path | None = None,
+    resources: Resources | None = None,
     log: Callable[[dict[str, Any]], None] = lambda line: None,
 ) -> dict[str, float]:
     """Fine-tune a model on (chat, answer) examples and write it into `out`.
 
-    `model_folder` may be a hub id; `max_length` is in tokens; `dtype`: of the weights that are
-    written, auto: the model's own; `too_long`: what becomes of examples that do not fit; `scratch`
-    keeps checkpoints through a crash. Returns the last line of metrics, with the numbers of rows
+    `model_folder` may be a hub id; `max_length` is in tokens; `lora`: write an adapter of this
+    shape, and leave the model as it is; `dtype`: of whole weights as they are written, auto: the
+    model's own; `too_long`: what becomes of examples that do not fit; `scratch` keeps checkpoints
+    through a crash; `resources`: the models open in this process, so that adapters which are made
+    one after the other share their base. Returns the last line of metrics, with the numbers of rows
     that were cut to fit (`cut_rows`) and left out (`dropped_rows`). Raises NoSignal, ModelError,
     DataError, EquipoiseError.
     """
@@ -103,6 +107,7 @@ def train_sft(
             scratch=scratch or Path(temporary) / "scratch",
             seed=seed,
             game=Answers.model_validate({}),
+            resources=resources or Resources(),
             log=log,
         )
         counts: dict[str, int] = {}

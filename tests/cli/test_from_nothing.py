@@ -5,6 +5,7 @@ import json
 import pytest
 from small import SMALL, settings
 
+import equipoise
 from tools import fresh_model
 
 TEXTS = [
@@ -12,6 +13,18 @@ TEXTS = [
     for a in range(12)
     for b in range(12)
 ]
+MEMBERS = """
+generations: 0
+player_defaults: {kind: local, model: builtin, max_new_tokens: 6, temperature: 0}
+players:
+  north: {adapter: members/north}
+  east: {adapter: members/east}
+prompts: {kind: files, path: north.jsonl, per_generation: 1, held_out: 4}
+judge: shorter
+game: answers
+schedule: round_robin
+evaluate: {kind: held_out, samples: 1}
+"""
 ROWS = [
     {"prompt": text, "completion": "It is a number." if i % 2 else "No."}
     for i, text in enumerate(TEXTS)
@@ -86,3 +99,37 @@ def test_a_stopped_sft_leaves_nothing(command, rows, tmp_path, monkeypatch):
     stopped = command("sft", "builtin", data, "--out", "policy")
     assert stopped.code == 130 and "resume" not in stopped.err and " run" not in stopped.err
     assert there == [data.name] == [each.name for each in tmp_path.iterdir()]
+
+
+@pytest.mark.long
+def test_adapters_on_one_base_are_taught_apart_and_play(command, rows, tmp_path, monkeypatch):
+    """Each member has learned its own rows, and not its neighbour's; a run takes it as it lies."""
+    from equipoise.models import shared_base
+
+    loaded = []
+    load = shared_base.load_model
+    monkeypatch.setattr(
+        shared_base, "load_model", lambda *given, **more: loaded.append(1) or load(*given, **more)
+    )
+    prompts = [f"Where is box {n}?" for n in range(8)]
+    for name in ("north", "east"):
+        rows([{"prompt": text, "completion": f"{name}."} for text in prompts], f"{name}.jsonl")
+    taught = command(
+        *("sft", "builtin", "north=north.jsonl", "east=east.jsonl", "--lora", "{r: 4, alpha: 16}"),
+        *("--epochs", 90, "--learning-rate", 1e-2, "--batch-size", 8),
+        *("--out", "members", "--json"),
+    )
+    assert taught.code == 0, taught.err
+    assert loaded == [1]
+    assert all(member["loss"] < 0.3 for member in taught.facts["adapters"].values())
+    assert list(taught.facts["adapters"]) == ["north", "east"]
+    for name in ("north", "east"):
+        shape = json.loads((tmp_path / "members" / name / "adapter_config.json").read_text())
+        assert (shape["r"], shape["lora_alpha"]) == (4, 16)
+    (tmp_path / "members.yaml").write_text(MEMBERS)
+    played = command("run", "members.yaml", "--out", "run", "--json")
+    assert played.code == 0, played.err
+    said: dict[str, set[str]] = {}
+    for match in equipoise.open_run(tmp_path / "run").matches().itertuples():
+        said.setdefault(match.player, set()).add(match.answer)
+    assert said == {"north@0": {"north."}, "east@0": {"east."}}
