@@ -77,12 +77,21 @@ def test_lines_are_short():
 
 @pytest.mark.long
 def test_functions_are_short():
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    """Signature and docstring, which say what options there are, do not count."""
     long = {
         f"{name}:{node.name}"
         for name, tree in trees()
         for node in ast.walk(tree)
-        if isinstance(node, functions)
-        and (node.end_lineno or node.lineno) - node.lineno > LONGEST_FUNCTION
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and lines_of_code(node) > LONGEST_FUNCTION
     }
     assert not long
+
+
+def lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """From the first statement after the docstring to the end."""
+    has_docstring = ast.get_docstring(function) is not None
+    code = function.body[1:] if has_docstring else function.body
+    if not code:
+        return 0
+    return (function.end_lineno or function.lineno) - code[0].lineno
