@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import nctdtr, stdtrit
 
+from equipoise.payoffs.told_apart import crossed
 from equipoise.payoffs.intervals import Interval, over_seeds, resampled_bounds
 
 Claimed = Literal["more", "less", "equal"]
@@ -44,57 +45,6 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Interval:
     Raises ValueError where the arms have not the same number of seeds.
     """
     return over_seeds([a - b for a, b in zip(first, second, strict=True)])
-
-
-def crossed(cells: Iterable[tuple[Hashable, Hashable, float]]) -> Interval:
-    """The mean of (seed, item, value) with the 95 % interval that drawing both seeds and items anew
-    gives; n is the number of cells.
-
-        se² = V_seeds + V_items − V_cells,  V = G/(G−1) · Σ_g (Σ_{v in g} (v − mean))² / N²
-        mean ± t · se, with Satterthwaite's degrees of freedom of V_seeds + V_items; no
-        narrower than over seeds or over items alone
-
-    A cell is a seed and an item, and weighs as much as it has values. With one kind of unit (a single seed, a single
-    item, or items that no two seeds share) it is Student's t over that kind; NaN bounds with one
-    cell, or where all are alike. Percentiles of such draws are too narrow for a few seeds. Raises
-    ValueError without a value. Source: Cameron, Gelbach & Miller 2011, Journal of Business and
-    Economic Statistics 29; Satterthwaite 1946, Biometrics Bulletin 2.
-    """
-    label_V, value_V = [], []
-    for seed, item, value in cells:
-        label_V.append((seed, item))
-        value_V.append(value)
-    if not label_V:
-        raise ValueError("no seed and item have a value")
-    mean, off_V = float(np.mean(value_V)), np.array(value_V) - np.mean(value_V)
-    parts = [_between(labels, off_V) for labels in zip(*label_V, strict=True)]
-    alone, count = _between(label_V, off_V)
-    seeds, items = (groups for _, groups in parts)
-    if count in (items, seeds) and min(seeds, items) > 1:
-        # One cell an item or a seed: nothing is crossed.
-        parts = [parts[int(seeds == count)]]
-    known = [(spread, groups - 1) for spread, groups in parts if groups > 1]
-    total = sum(spread for spread, _ in known)
-    if total <= 1e-18:
-        return Interval(mean, math.nan, math.nan, count)
-    freedom = total**2 / sum(spread**2 / more for spread, more in known)
-    both = total - alone * (len(known) == 2)
-    half = max(_half(spread, more) for spread, more in [*known, (both, freedom)])
-    return Interval(mean, mean - half, mean + half, count)
-
-
-def _half(spread: float, freedom: float) -> float:
-    return float(stdtrit(freedom, 0.975)) * math.sqrt(max(spread, 0.0))
-
-
-def _between(labels: Iterable[Hashable], off_V: np.ndarray) -> tuple[float, int]:
-    """The variance of a mean that groups of values make, and the number of groups."""
-    number: dict[Hashable, int] = {}
-    group_V = [number.setdefault(label, len(number)) for label in labels]
-    groups = len(number)
-    sum_G = np.bincount(group_V, off_V)
-    scale = groups / max(groups - 1, 1) / len(off_V) ** 2
-    return float(scale * (sum_G @ sum_G)), groups
 
 
 def crossed_difference(
@@ -140,16 +90,3 @@ def power(effect: float, spread: float, units: int) -> float:
     """
     edge = float(stdtrit(units - 1, 0.975))
     return float(1 - nctdtr(units - 1, effect / spread * math.sqrt(units), edge))
-
-
-def holm(p_K: Sequence[float]) -> np.ndarray:
-    """p-values corrected for being K comparisons; below α, one is shown at level α.
-
-    Source: Holm 1979, Scandinavian Journal of Statistics 6.
-    """
-    value_K = np.asarray(p_K, float)
-    order_K = value_K.argsort()
-    factor_K = np.arange(len(value_K), 0, -1)
-    corrected_K = np.empty_like(value_K)
-    corrected_K[order_K] = np.maximum.accumulate(value_K[order_K] * factor_K)
-    return corrected_K.clip(max=1.0)

@@ -34,10 +34,11 @@ from rich.table import Table
 from scipy.special import expit, logsumexp, wrightomega
 from scipy.stats import ttest_rel
 
-from benchmarks.comparing import bounded, holm
+from benchmarks.comparing import bounded
 from benchmarks.cyclic_preferences import game
 from benchmarks.running import write_results
 from equipoise import seeds
+from equipoise.payoffs.told_apart import holm
 from equipoise.solvers.dynamics import proximal_step, softmax
 
 FAMILIES, SIZES = ("cyclic", "mixed", "random"), (3, 9, 49)

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose
-from benchmarks.comparing import Word, crossed, crossed_difference, word_of
+from benchmarks.comparing import Word, crossed_difference, word_of
 from benchmarks.running import slope_of_logarithms
+from equipoise.payoffs.told_apart import crossed
 from equipoise.payoffs.intervals import Interval
 
 RESULTS = Path(__file__).parent / "results"

@@ -12,13 +12,14 @@ import yaml
 from benchmarks import __main__ as every_benchmark
 from benchmarks import cyclic_preferences, history, optimism, pool, strangers_jobs, tables, verdicts
 from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose, Trial
-from benchmarks.comparing import bounded, crossed, holm, paired, word_of
+from benchmarks.comparing import bounded, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from benchmarks.experiment import Experiment, best_settings, chosen, joined
 from benchmarks.experiment import played as run_of
 from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict, write_items
 from equipoise.learners.tabular_learner import win_probabilities
 from equipoise.payoffs.intervals import Interval, over_seeds
+from equipoise.payoffs.told_apart import crossed, holm
 from equipoise.players.local import Local
 from equipoise.ratings.bradley_terry import BradleyTerry
 from equipoise.ratings.reputation import Reputation

@@ -47,7 +47,7 @@ class HeldOut(Evaluation):
     the learner's own judge: max_i payoff[i, learner], in [0, 1]; `exploitability` is the largest
     gap. The pay-off table shown is by the first learner's judge. Of judges that score, this best
     reply and what the learner itself would gain by playing as any of the league does against the
-    mixture that it faces have bootstrap intervals that allow for the maximum. Maxima over the
+    mixture that it faces have intervals that allow for the maximum. Maxima over the
     league are lower bounds: eq 9's is over all policies, and has −τ·KL (exactly, for tabular
     players: `finite`).
 
@@ -165,13 +165,13 @@ class HeldOut(Evaluation):
                 {str(p): arena.scores(p, self.samples, judge) for p in league}
             )
             i = league.index(player)
-            replies = maximum_interval(exploitability_gains(payoff_PNN, i))
+            replies = maximum_interval(exploitability_gains(payoff_PNN, i), own=i)
             best_replies[str(player)] = Estimate.of(replies)
             opponents = arena.opponent_weights(player, t)
             weight_N = np.array([opponents.get(other, 0.0) for other in league])
             if weight_N.sum() > 0:
                 gains_PN = deviation_gains(payoff_PNN, i, weight_N / weight_N.sum())
-                deviations[str(player)] = Estimate.of(maximum_interval(gains_PN))
+                deviations[str(player)] = Estimate.of(maximum_interval(gains_PN, own=i, bound=2.0))
         return best_replies, deviations
 
     def league(self, arena: Arena, t: int) -> list[PlayerId]:

@@ -11,7 +11,7 @@ import msgspec
 
 from equipoise.answer import answer_of, public_move
 from equipoise.ledger.facts import Estimate, read_record
-from equipoise.payoffs.intervals import mean_interval, weighted_mean
+from equipoise.payoffs.intervals import mean_interval, paired_difference
 from equipoise.types import Message, Move, Prompt, View, record_id
 
 ASKING = {"model", "models", "judges"}  # settings of judges that ask models
@@ -260,8 +260,7 @@ def estimate(scores: Sequence[ItemScores], metric: str) -> Estimate:
         for _ in range(row.counts.get(metric, 1))
     ]
     values = [value for value, _ in known]
-    shares = all(0 <= value <= 1 for value in values)
-    return Estimate.of(mean_interval(values, [item for _, item in known], share=shares))
+    return Estimate.of(mean_interval(values, [item for _, item in known]))
 
 
 def group_means(
@@ -282,35 +281,28 @@ def paired_differences(
     scores: Sequence[ItemScores], others: Sequence[ItemScores]
 ) -> dict[str, Estimate]:
     """Metric -> the mean difference, `scores` less `others`, over the items that both have, with
-    Student's t interval over these items.
+    its interval over these items (`paired_difference`).
 
     An item's value is the mean over its scored answers; it counts as often as its answers' values
     do.
     """
     differences = {}
     for metric in metrics_of(scores):
-        own = _by_item(scores, metric)
-        other = _by_item(others, metric)
+        own = values_by_item(scores, metric)
+        other = values_by_item(others, metric)
         both = [item for item in own if item in other]
-        if both:
-            values = [own[item] - other[item] for item in both]
-            counts = {row.item: row.counts.get(metric, 1) for row in scores}
-            weights = [counts[item] for item in both]
-            differences[metric] = _mean_difference(values, weights)
+        if not both:
+            continue
+        values = [own[item] - other[item] for item in both]
+        counts = {row.item: row.counts.get(metric, 1) for row in scores}
+        weights = [counts[item] for item in both]
+        share = all(0 <= value <= 1 for item in both for value in (own[item], other[item]))
+        differences[metric] = Estimate.of(paired_difference(values, weights, share=share))
     return differences
 
 
-def _mean_difference(values: Sequence[float], weights: Sequence[int]) -> Estimate:
-    """The mean with Student's t interval; none where no two values differ, for then they say
-    nothing about the spread.
-    """
-    interval = weighted_mean(values, weights)
-    if interval.low == interval.high:
-        return Estimate(interval.mean, None, None, interval.n)
-    return Estimate.of(interval)
-
-
-def _by_item(scores: Sequence[ItemScores], metric: str) -> dict[str, float]:
+def values_by_item(scores: Sequence[ItemScores], metric: str) -> dict[str, float]:
+    """Item -> the mean of a metric over its scored answers."""
     values: dict[str, list[float]] = defaultdict(list)
     for row in scores:
         value = row.values.get(metric)

@@ -1,8 +1,11 @@
-"""Means with intervals: of held-out scores, win rates and numbers over seeds.
+"""The one home of intervals: of held-out scores, win rates, differences and numbers over seeds.
 
-Answers to one prompt are not independent of each other, so the unit is the prompt (the cluster).
-Mean ± 1.96·se is too narrow with few clusters (t quantiles help) and has no width when every answer
-is right (Wilson's score interval helps).
+Report, leaderboard, comparison, `status` and tables take theirs from here, so that one number has
+one interval. Answers to one prompt are not independent of each other, so the unit is the prompt
+(the cluster). Mean ± 1.96·se is too narrow with few clusters (t quantiles help) and has no width
+when every answer is right (Wilson's score interval helps). No interval has a width of zero: what
+has no spread and no bounds either has no interval (NaN). Several numbers that are read together
+take `level_together`, or a level of `told_apart.joint_level`.
 """
 
 import math
@@ -102,20 +105,21 @@ def mean_interval(
     clusters: Sequence[Hashable] | None = None,
     level: float = 0.95,
     *,
-    share: bool = False,
+    share: bool | None = None,
 ) -> Interval:
     """The mean of `values` and an interval that counts clusters, not values, as independent.
 
         se² = G/(G−1) · Σ_g (Σ_{i in g} (v_i − mean))² / n²;   mean ± t_{G−1} · se
 
-    Values that are all 0 or 1, or any in [0, 1] under `share`, get Wilson's interval at the
-    effective number n* = mean·(1−mean)/se² · (z/t_{G−1})²; plain Wilson with one 0/1 value a
-    cluster. Without any spread n* = G.
+    Shares get Wilson's interval at the effective number n* = mean·(1−mean)/se² · (z/t_{G−1})²;
+    plain Wilson with one 0/1 value a cluster. Without any spread n* = G.
 
     Args: values [n]; clusters: one label a value (the prompt's id), None: every value its own;
-    level: coverage. NaN bounds with a single cluster, NaN mean without values. Raises ValueError
-    for missing values, unequal lengths, or a share outside [0, 1]. Source: Liang & Zeger,
-    Biometrika 73 (1986); Wilson, JASA 22 (1927); Korn & Graubard, Survey Methodology 24 (1998).
+    level: coverage; share: None: values that all lie in [0, 1] are taken for shares. NaN bounds
+    with a single cluster and for alike values that are no shares, NaN mean without values. Raises
+    ValueError for missing values, unequal lengths, or a share outside [0, 1]. Source: Liang &
+    Zeger, Biometrika 73 (1986); Wilson, JASA 22 (1927); Korn & Graubard, Survey Methodology 24
+    (1998).
 
     >>> mean_interval([1, 1, 1, 0]).percent()
     '75.0 % (30.1 to 95.4)'
@@ -124,12 +128,15 @@ def mean_interval(
     n = len(value_B)
     if clusters is not None and len(clusters) != n:
         raise ValueError(f"{n} values but {len(clusters)} cluster labels")
-    if share and n and (value_B.min() < 0 or value_B.max() > 1):
+    if n == 0:
+        return Interval(math.nan, math.nan, math.nan, 0)
+    lie_within = bool(value_B.min() >= 0 and value_B.max() <= 1)
+    if share is None:
+        share = lie_within
+    if share and not lie_within:
         raise ValueError(
             f"shares must lie in [0, 1]; these reach from {value_B.min():g} to {value_B.max():g}"
         )
-    if n == 0:
-        return Interval(math.nan, math.nan, math.nan, 0)
     labels = range(n) if clusters is None else clusters
     number = {label: g for g, label in enumerate(dict.fromkeys(labels))}
     groups = len(number)
@@ -144,8 +151,20 @@ def mean_interval(
     se = math.sqrt(groups / (groups - 1) * float(deviation_G @ deviation_G)) / n
     if binary or share:
         return Interval(mean, *_share_bounds(mean, se, groups, level), n)
+    if se <= ROUNDING * abs(mean):
+        return Interval(mean, math.nan, math.nan, n)
     half = _student(0.5 + level / 2, groups - 1) * se
     return Interval(mean, mean - half, mean + half, n)
+
+
+def level_together(numbers: int, level: float = 0.95) -> float:
+    """The level of each of so many intervals that hold their numbers together at `level`, however
+    these depend on each other (Bonferroni).
+
+    >>> round(level_together(5), 3)
+    0.99
+    """
+    return 1 - (1 - level) / max(numbers, 1)
 
 
 def from_standard_error(
@@ -210,7 +229,7 @@ def weighted_mean(
     values: Sequence[float] | np.ndarray, weights: Sequence[float] | np.ndarray, level: float = 0.95
 ) -> Interval:
     """The weighted mean of independent values, with Student's t interval; NaN bounds for a single
-    one.
+    one, and where all are alike.
 
         m = Σ w v / Σ w;   se² = n/(n−1) · Σ (w (v − m))² / (Σ w)²;   m ± t_{n−1} · se
 
@@ -229,8 +248,55 @@ def weighted_mean(
     mean = float(weight_B @ value_B / weight_B.sum())
     off_B = weight_B * (value_B - mean)
     se = math.sqrt(n / (n - 1) * float(off_B @ off_B)) / float(weight_B.sum())
+    if se <= ROUNDING * abs(mean):
+        return Interval(mean, math.nan, math.nan, n)
     half = _student(0.5 + level / 2, n - 1) * se
     return Interval(mean, mean - half, mean + half, n)
+
+
+def paired_difference(
+    values: Sequence[float] | np.ndarray,
+    weights: Sequence[float] | np.ndarray | None = None,
+    level: float = 0.95,
+    *,
+    share: bool = False,
+) -> Interval:
+    """The mean of differences of two scores, one an item, with its interval over the items.
+
+    Student's t interval of `weighted_mean`. Differences of rights and wrongs (all −1, 0 or 1), and
+    under `share` those without spread, get two more items, one of 1 and one of −1: with S the sum
+    of n differences and Q that of their squares,
+
+        m' = S/(n + 2);   se² = ((Q + 2)/(n + 2) − m'²)/(n + 2);   m' ± t_{n−1} · se
+
+    within [−1, 1], and no narrower than holds S/n. So it keeps a width where all items agree.
+
+    Args: values: first less second; weights: how often an item counts, None: once; share: both
+    scores lie in [0, 1]. NaN bounds with one item, and for alike differences of other scores.
+    Raises ValueError as `weighted_mean`. Source: Bonett & Price 2012, Journal of
+    Educational and Behavioral Statistics 37.
+
+    >>> paired_difference([0, 0, 0, 0, 1, 0, 0, 0, 0, 0], share=True).text()
+    '0.10 (-0.24 to 0.41)'
+    """
+    value_B = _finite(values)
+    n = len(value_B)
+    weight_B = np.ones(n)
+    if weights is not None:
+        weight_B = np.asarray(weights, float)
+    plain = weighted_mean(value_B, weight_B, level)
+    binary = bool(np.isin(value_B, (-1.0, 0.0, 1.0)).all())
+    alike = math.isnan(plain.low)
+    if n < 2 or not share or not (binary or alike):
+        return plain
+    share_B = weight_B / weight_B.sum() * n
+    centre = float(share_B @ value_B) / (n + 2)
+    square = (float(share_B @ value_B**2) + 2) / (n + 2)
+    se = math.sqrt((square - centre**2) / (n + 2))
+    half = _student(0.5 + level / 2, n - 1) * se
+    low = max(min(centre - half, plain.mean), -1.0)
+    high = min(max(centre + half, plain.mean), 1.0)
+    return Interval(plain.mean, low, high, n)
 
 
 def win_rate(

@@ -10,13 +10,16 @@ exact: `solvers.exploitability.regularised_gain`.
 
 Both are maxima of means over prompts. The largest of several noisy means is larger than the largest
 of the means: thirteen equal players show a best one. So the interval is one for all means at once,
-and the estimate has the bootstrap's own excess taken off. (arXiv 2509.23102, eq. 9; arXiv
-1711.00832)
+and the estimate has what chance adds to a maximum taken off. Report, leaderboard and comparison
+take it from here. (arXiv 2509.23102, eq. 9; arXiv 1711.00832)
 """
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.intervals import Interval, level_together, payoff_interval
 
 
 def exploitability_gains(payoff_PNN: np.ndarray, player: int) -> np.ndarray:
@@ -42,39 +45,80 @@ def deviation_gains(payoff_PNN: np.ndarray, player: int, mixture_N: np.ndarray) 
     return against_PN - against_PN[:, player][:, None]
 
 
-def maximum_interval(
-    value_PK: np.ndarray, seed: int = 0, level: float = 0.95, draws: int = 1000
-) -> Interval:
-    """max_k of the mean of column k, with an interval that holds at `level` for all columns at
-    once.
+def largest_gain(
+    mean_K: Sequence[float] | np.ndarray,
+    error_K: Sequence[float] | np.ndarray,
+    prompts_K: Sequence[int] | np.ndarray,
+    level: float = 0.95,
+    *,
+    bound: float = 1.0,
+    draws: int = 1000,
+) -> tuple[Interval, int | None]:
+    """The largest of K gains with an interval that holds for all of them at once, and whose it is.
 
-    `value_PK`: a row a cluster (prompt), a column a candidate; NaN where unknown. Rows are drawn
-    with replacement; with q the quantile of max_k |mean*_k − mean_k| / se_k the bounds are max_k
-    (mean_k ± q·se_k), and the estimate is max_k mean_k less the mean excess of the draws' maxima,
-    kept within the bounds. NaN with fewer than two rows. Source: the studentised bootstrap of a
-    maximum, Romano & Wolf 2005, Econometrica 73.
+    Each gain gets the interval of a pay-off (Wilson's) at a level of 1 − (1 − level)/K; the bounds
+    are the largest of theirs. The estimate is the largest mean less the mean excess of the maxima
+    of `draws` normal draws around the means, kept within the bounds.
+
+    Args: mean_K, error_K, prompts_K: each gain's mean, standard error and prompts; NaN, and fewer
+    than two prompts, are unknown; bound: gains lie in [−bound, bound]. NaN and None where nothing
+    is known. Source: Bonferroni; the excess by the parametric bootstrap, Romano & Wolf 2005,
+    Econometrica 73.
+
+    >>> gain, whose = largest_gain([1.0, 0.0], [0.0, 0.1], [20, 20])
+    >>> gain.text(), whose
+    ('1.00 (0.60 to 1.00)', 0)
+    """
+    mean_K = np.asarray(mean_K, float)
+    error_K = np.asarray(error_K, float)
+    prompts_K = np.asarray(prompts_K)
+    is_known_K = np.isfinite(mean_K) & np.isfinite(error_K) & (prompts_K > 1)
+    known = np.flatnonzero(is_known_K)
+    if not len(known):
+        return Interval(math.nan, math.nan, math.nan, int(prompts_K.max(initial=0))), None
+    each = level_together(len(known), level)
+    lows = []
+    highs = []
+    for k in known:
+        mean = float(np.clip(mean_K[k] / bound, -1, 1))
+        gain = payoff_interval(mean, float(error_K[k]) / bound, int(prompts_K[k]), each)
+        lows.append(bound * gain.low)
+        highs.append(bound * gain.high)
+    best = int(known[np.argmax(mean_K[known])])
+    noise_DK = np.random.default_rng(0).normal(size=(draws, len(known)))
+    drawn_D = (mean_K[known] + noise_DK * error_K[known]).max(axis=1)
+    largest = float(mean_K[best])
+    excess = max(float(drawn_D.mean()) - largest, 0.0)
+    if len(known) == 1:
+        excess = 0.0
+    low = max(lows)
+    high = max(highs)
+    estimate = float(np.clip(largest - excess, low, high))
+    return Interval(estimate, low, high, int(prompts_K[best])), best
+
+
+def maximum_interval(
+    value_PK: np.ndarray, own: int | None = None, level: float = 0.95, bound: float = 1.0
+) -> Interval:
+    """`largest_gain` of the columns' means, over clusters.
+
+    Args: value_PK: a row a cluster (prompt), a column a candidate; NaN where unknown; own: the
+    column of the player itself, whose gain is exactly 0. NaN with fewer than two rows.
 
     >>> interval = maximum_interval(np.array([[1.0, 0.0], [0.8, 0.2], [0.9, 0.1]]))
-    >>> interval.low < interval.mean <= 0.9 < interval.high
+    >>> interval.low < interval.mean < 0.91 < interval.high
     True
     """
     rows = len(value_PK)
-    if rows < 2 or np.isnan(value_PK).all():
-        return Interval(float("nan"), float("nan"), float("nan"), rows)
-    mean_K, error_K = _moments(value_PK)
-    dice = np.random.default_rng(seed)
-    count_DP = dice.multinomial(rows, np.full(rows, 1 / rows), size=draws)
-    known_PK = (~np.isnan(value_PK)).astype(float)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        drawn_DK = (count_DP @ np.nan_to_num(value_PK)) / (count_DP @ known_PK)
-        apart_DK = np.abs(drawn_DK - mean_K) / error_K
-    apart_D = np.nan_to_num(apart_DK, nan=0.0, posinf=0.0).max(1)
-    q = float(np.quantile(apart_D, level))
-    largest = float(np.nanmax(mean_K))
-    low = float(np.nanmax(mean_K - q * error_K))
-    high = float(np.nanmax(mean_K + q * error_K))
-    excess = float(np.nanmean(np.nanmax(drawn_DK, axis=1)) - largest)
-    return Interval(float(np.clip(largest - excess, low, high)), low, high, rows)
+    others = [k for k in range(value_PK.shape[1]) if k != own]
+    if own is not None and not others:
+        return Interval(0.0, math.nan, math.nan, rows)
+    mean_K, error_K = _moments(value_PK[:, others])
+    count_K = (~np.isnan(value_PK[:, others])).sum(axis=0)
+    gain, _ = largest_gain(mean_K, error_K, count_K, level, bound=bound)
+    if math.isnan(gain.mean) or own is None:
+        return Interval(gain.mean, gain.low, gain.high, rows)
+    return Interval(max(gain.mean, 0.0), max(gain.low, 0.0), max(gain.high, 0.0), rows)
 
 
 def _moments(value_PK: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from equipoise.evaluation.harnesses.base import Scores, comparable, number, read
 from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores, estimate
 from equipoise.system.yaml_text import read_yaml
-from equipoise_neighbours.inspect_log import misfits
+from equipoise.evaluation.harnesses.inspect_log import misfits
 
 WHAT = "a report of EvalScope"
 

@@ -12,7 +12,8 @@ from equipoise.blocks import league_sections as league
 from equipoise.blocks.html import Page, render
 from equipoise.blocks.section import Section, Table, number
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
-from equipoise.payoffs.intervals import Interval, payoff_interval
+from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.regret import largest_gain
 from equipoise.payoffs.table import PayoffTable
 from equipoise.players.scripted import Recorded
 from equipoise.ratings.base import Rating, count_outcomes, table_outcomes
@@ -122,19 +123,15 @@ def met_by_all(table: PayoffTable) -> list[int]:
 def largest_gap(table: PayoffTable, player: int) -> tuple[Interval, int | None]:
     """The most that anybody gains against a player with its interval, and who (None: nobody).
 
-    Of opponents met on two prompts or more. The bounds are the largest of their intervals, each at
-    95 % after Bonferroni: the largest of several noisy means reads high, and they allow for that.
+    Of opponents met on two prompts or more; the interval holds for all of them at once.
     """
     met = [j for j in np.flatnonzero(table.clusters_NN[:, player] > 1) if j != player]
-    if not met:
-        return Interval(np.nan, np.nan, np.nan, 0), None
-    columns = (table.payoff_NN, table.se_NN, table.clusters_NN)
-    cells = zip(*(each_NN[met, player].tolist() for each_NN in columns), strict=True)
-    gains = [payoff_interval(*cell, level=1 - 0.05 / len(met)) for cell in cells]
-    best = max(range(len(met)), key=lambda k: gains[k].mean)
-    low, high = max(gain.low for gain in gains), max(gain.high for gain in gains)
-    matches = int(table.count_NN[met, player].sum())
-    gap = Interval(max(gains[best].mean, 0.0), max(low, 0.0), max(high, 0.0), matches)
+    gain, best = largest_gain(
+        table.payoff_NN[met, player], table.se_NN[met, player], table.clusters_NN[met, player]
+    )
+    if best is None:
+        return gain, None
+    gap = Interval(max(gain.mean, 0.0), max(gain.low, 0.0), max(gain.high, 0.0), gain.n)
     return gap, int(met[best]) if gap.mean > 0 else None
 
 

@@ -10,7 +10,7 @@ import msgspec
 from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.base import Scores, comparable, metric_means, read_lines
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
-from equipoise_neighbours.official_judges import choose_model
+from equipoise.evaluation.harnesses.official_judges import choose_model
 
 WHAT = "an episode of verifiers"
 REWARD = "reward"  # the sum of the weighted rewards, as in verifiers

@@ -3,10 +3,13 @@
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from equipoise.errors import ConfigError, DataError
@@ -245,12 +248,57 @@ def test_a_log_of_inspect(write):
     assert result.score.mean == 0.75 and result.key
 
 
-def test_an_inspect_log_that_did_not_end_or_is_compressed_is_refused(write):
+def zstandard_zip(path: Path, members: dict[str, str]) -> Path:
+    """A ZIP archive packed by Zstandard, which the standard library cannot write: stored members,
+    whose method and size are put right in both headers.
+    """
+    packed = {
+        name: pa.compress(text.encode(), "zstd", asbytes=True) for name, text in members.items()
+    }
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in packed.items():
+            archive.writestr(name, content)
+    content = bytearray(path.read_bytes())
+    for mark, method, size in ((b"PK\x03\x04", 8, 22), (b"PK\x01\x02", 10, 24)):
+        place = -1
+        for text in members.values():
+            place = content.index(mark, place + 1)
+            struct.pack_into("<H", content, place + method, 93)
+            struct.pack_into("<I", content, place + size, len(text.encode()))
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("packed", ["deflate", "zstandard"])
+def test_an_eval_log_of_inspect_is_read_as_it_lies_on_disk(tmp_path, packed):
+    samples = [{"sample_id": i, "value": float(i > 0)} for i in range(4)]
+    members = {
+        "header.json": json.dumps(LOG),
+        "reductions.json": json.dumps([{"scorer": "match", "samples": samples}]),
+    }
+    path = tmp_path / "log.eval"
+    if packed == "zstandard":
+        zstandard_zip(path, members)
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, text in members.items():
+                archive.writestr(name, text)
+    [(result, items)] = read_scores(path, "inspect")
+    assert result.name == "capitals" and result.score.mean == 0.75
+    assert [row.values["match/accuracy"] for row in items] == [0.0, 1.0, 1.0, 1.0]
+
+
+def test_an_inspect_log_that_did_not_end_is_refused(write, tmp_path):
     unfinished = write("log.json", {**LOG, "status": "error", "results": None})
     with pytest.raises(DataError, match="its status is 'error'"):
         read_scores(unfinished, "inspect")
-    with pytest.raises(DataError, match="inspect log convert"):
+    with pytest.raises(DataError, match="is not a log of Inspect"):
         read_scores(write("log.eval", "PK"), "inspect")
+    path = tmp_path / "under_way.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("_journal/start.json", "{}")
+    with pytest.raises(DataError, match="did not end"):
+        read_scores(path, "inspect")
 
 
 def test_prompts_that_did_not_fit_are_noted(write):
@@ -433,7 +481,7 @@ def test_without_the_neighbours_a_reader_of_theirs_says_what_to_install(write):
     code = (
         "import sys; from pathlib import Path\n"
         "from equipoise.evaluation.harnesses.base import read_scores\n"
-        "read_scores(Path(sys.argv[1]), 'inspect')"
+        "read_scores(Path(sys.argv[1]), 'evalscope')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, path],

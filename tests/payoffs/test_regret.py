@@ -22,14 +22,14 @@ def scores(dice, players=PLAYERS, prompts=PROMPTS, answers=2):
 def test_identical_players_intervals_cover_0(which):
     dice = np.random.default_rng(3)
     covered, naive = 0, []
-    for draw in range(DRAWS):
+    for _ in range(DRAWS):
         payoff_PNN = cross_play_by_prompt(scores(dice, players=6, prompts=40))
         if which == "exploitability":
             gain_PN = exploitability_gains(payoff_PNN, 0)
         else:
             mixture_N = np.array([0, 0.5, 0.5, 0, 0, 0])
             gain_PN = deviation_gains(payoff_PNN, 0, mixture_N)
-        interval = maximum_interval(gain_PN, seed=draw, draws=200)
+        interval = maximum_interval(gain_PN, own=0, bound=1 + (which == "gap"))
         covered += interval.low <= 0 <= interval.high
         naive.append(np.nanmean(gain_PN, axis=0).max())
     assert covered >= 0.93 * DRAWS
@@ -39,7 +39,7 @@ def test_identical_players_intervals_cover_0(which):
 def test_a_real_best_reply_is_found():
     dice = np.random.default_rng(0)
     value_PK = dice.normal(size=(400, 5)) + np.array([0, 0, 0.5, 0, 0])
-    interval = maximum_interval(value_PK)
+    interval = maximum_interval(value_PK, bound=5.0)
     assert 0 < interval.low < 0.5 < interval.high
     assert interval.mean == pytest.approx(0.5, abs=0.15)
 
@@ -64,7 +64,7 @@ def test_what_is_gained_against_a_player_is_not_what_it_gains():
 
 def test_the_best_of_equals_is_less_than_the_largest_mean():
     value_PK = np.random.default_rng(0).normal(size=(40, 6))
-    interval = maximum_interval(value_PK, draws=100)
+    interval = maximum_interval(value_PK, bound=5.0)
     assert interval.low < interval.mean < value_PK.mean(0).max() - 0.02
 
 

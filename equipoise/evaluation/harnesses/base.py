@@ -183,10 +183,10 @@ class Harness(Component):
 READERS = {
     "lm_eval": "equipoise.evaluation.harnesses.lm_eval_harness:read",
     "evalscope": "equipoise_neighbours.evalscope_report:read",
-    "inspect": "equipoise_neighbours.inspect_log:read",
-    "alpaca_eval": "equipoise_neighbours.official_judges:alpaca_eval",
-    "arena_hard": "equipoise_neighbours.official_judges:arena_hard",
-    "mt_bench": "equipoise_neighbours.official_judges:mt_bench",
+    "inspect": "equipoise.evaluation.harnesses.inspect_log:read",
+    "alpaca_eval": "equipoise.evaluation.harnesses.official_judges:alpaca_eval",
+    "arena_hard": "equipoise.evaluation.harnesses.official_judges:arena_hard",
+    "mt_bench": "equipoise.evaluation.harnesses.official_judges:mt_bench",
     "verifiers": "equipoise_neighbours.verifiers_scores:read",
 }
 """The program that wrote a file of scores -> its reader: (path, model) -> its scores."""

@@ -62,8 +62,8 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
     own = [row for row in rows if row.generator_2 == name]
     _require_one("reference models", {row.generator_1 for row in own}, name, path)
     _require_one("annotators", {row.annotator for row in own}, name, path)
-    asked = Counter(row.instruction for row in own)
-    repeated, times = asked.most_common(1)[0]
+    questions = Counter(row.instruction for row in own)
+    repeated, times = questions.most_common(1)[0]
     if times > 1:
         raise DataError(
             f"{path}: annotates {times} answers of '{name}' to one instruction "
@@ -80,6 +80,12 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
     judge = own[0].annotator
     result = _alpaca_result(metrics, name, judge, len(items), unscored, key)
     return [Scores(result, items)]
+
+
+def annotated_models(path: Path) -> list[str]:
+    """The models whose answers the annotations of AlpacaEval are about. Raises DataError."""
+    rows = read_json(path, list[_Annotation], "annotations of AlpacaEval")
+    return list(dict.fromkeys(row.generator_2 for row in rows))
 
 
 def _require_one(kind: str, names: set[str], model: str, path: Path) -> None:
@@ -327,7 +333,7 @@ def _pair_item(row: _Paired, name: str) -> ItemScores:
 
 def _mt_bench(items: list[ItemScores], judge: str, model: str, headline: str) -> Scores:
     items.sort(key=lambda row: (row.sample, row.item))
-    asked = [(row.item, row.sample) for row in items]
+    questions = [(row.item, row.sample) for row in items]
     return Scores(
         BenchmarkResult(
             name="mt_bench",
@@ -340,7 +346,7 @@ def _mt_bench(items: list[ItemScores], judge: str, model: str, headline: str) ->
             unscored=sum(row.values[headline] is None for row in items),
             judge=judge,
             settings={"answers": model, "judge": {"model": judge}},
-            key=comparable("mt_bench", judge, headline, asked),
+            key=comparable("mt_bench", judge, headline, questions),
         ),
         items,
     )

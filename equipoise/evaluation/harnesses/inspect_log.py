@@ -1,7 +1,12 @@
-"""Scores from the logs of Inspect, written with `--log-format json`, or made of a `.eval` log by
-`inspect log convert --to json`.
+"""Scores from the logs of Inspect as they lie on disk: `.eval` files, and those written with
+`--log-format json`.
+
+A `.eval` file is a ZIP archive whose members are JSON, packed by Zstandard, or by deflate in older
+versions.
 """
 
+import struct
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +17,7 @@ from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.base import (
     Scores,
     comparable,
+    decode,
     estimate_of,
     metric_means,
     number,
@@ -94,21 +100,60 @@ class _Log(msgspec.Struct):
     reductions: list[_Reduction] | None = None
 
 
+ZSTANDARD = 93  # the method of a member that the standard library cannot unpack
+LARGEST = 1 << 30  # bytes of a member that are unpacked
+LOCAL_HEADER = 30  # bytes before the name of a member
+HEADER = "header.json"
+REDUCTIONS = "reductions.json"
+
+
 def read(path: Path, model: str = "") -> list[Scores]:
     """The scores of a log, one record with the metrics of every scorer.
 
-    Raises DataError for a log that is compressed, or of an evaluation that did not end.
+    Raises DataError for a log of an evaluation that did not end.
     """
-    if path.suffix == ".eval":
-        raise DataError(
-            f"{path}: is a compressed log; make JSON of it: inspect log convert "
-            f"{path.name} --to json --output-dir FOLDER"
-        )
-    log = read_json(path, _Log, WHAT)
+    log = read_archive(path) if path.suffix == ".eval" else read_json(path, _Log, WHAT)
     if log.status != "success" or log.results is None or not log.results.scores:
         raise DataError(f"{path}: the evaluation has no scores (its status is '{log.status}')")
     items = _items(log.results, log.reductions or [])
     return [Scores(_result(log, log.results, items, path), items)]
+
+
+def read_archive(path: Path) -> _Log:
+    """The header of a `.eval` log with its reductions. Raises DataError."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if HEADER not in names:
+                raise DataError(f"{path}: is a log of an evaluation that did not end")
+            log = decode(unpacked(path, archive, HEADER), _Log, WHAT, str(path))
+            if REDUCTIONS in names:
+                text = unpacked(path, archive, REDUCTIONS)
+                log.reductions = decode(text, list[_Reduction], WHAT, f"{path}, {REDUCTIONS}")
+    except (zipfile.BadZipFile, OSError, ValueError, struct.error) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: is not {WHAT}: {error}") from error
+    return log
+
+
+def unpacked(path: Path, archive: zipfile.ZipFile, name: str) -> str:
+    """The text of a member. Raises DataError for one that is too large."""
+    member = archive.getinfo(name)
+    if member.file_size > LARGEST:
+        raise DataError(f"{path}: {name} would have {member.file_size:,} bytes")
+    if member.compress_type != ZSTANDARD:
+        return archive.read(name).decode()
+    import pyarrow as pa
+
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        header = file.read(LOCAL_HEADER)
+        name_length, extra_length = struct.unpack("<HH", header[26:30])
+        file.seek(member.header_offset + LOCAL_HEADER + name_length + extra_length)
+        packed = file.read(member.compress_size)
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+        return stream.read(LARGEST).decode()
 
 
 def _result(
@@ -128,7 +173,7 @@ def _result(
         "limit": log.eval.config.get("limit"),
         **log.eval.model_generate_config,
     }
-    asked = [row.item for row in items]
+    samples = [row.item for row in items]
     return BenchmarkResult(
         name=log.eval.task,
         benchmark=log.eval.task,
@@ -140,7 +185,7 @@ def _result(
         unscored=unscored,
         settings={name: value for name, value in settings.items() if value is not None},
         note=misfits(sample.end for sample in log.samples or ()),
-        key=comparable(log.eval.task, log.eval.task_version, asked) if items else "",
+        key=comparable(log.eval.task, log.eval.task_version, samples) if items else "",
     )
 
 
