@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import nctdtr, stdtrit
 
-from equipoise.payoffs.told_apart import crossed
 from equipoise.payoffs.intervals import Interval, over_seeds, resampled_bounds
+from equipoise.payoffs.told_apart import crossed
 
 Claimed = Literal["more", "less", "equal"]
 Word = Literal["shown", "refuted", "not shown", "equal", "not tested"]

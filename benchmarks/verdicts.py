@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose
 from benchmarks.comparing import Word, crossed_difference, word_of
 from benchmarks.running import slope_of_logarithms
-from equipoise.payoffs.told_apart import crossed
 from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.told_apart import crossed
 
 RESULTS = Path(__file__).parent / "results"
 GREEDY = ", greedy"

@@ -13,10 +13,10 @@ import msgspec
 
 from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.base import Scores, comparable, number, read_json, read_lines
+from equipoise.evaluation.harnesses.inspect_log import misfits
 from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores, estimate
 from equipoise.system.yaml_text import read_yaml
-from equipoise.evaluation.harnesses.inspect_log import misfits
 
 WHAT = "a report of EvalScope"
 

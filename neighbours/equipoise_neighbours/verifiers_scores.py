@@ -9,8 +9,8 @@ import msgspec
 
 from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.base import Scores, comparable, metric_means, read_lines
-from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.evaluation.harnesses.official_judges import choose_model
+from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 
 WHAT = "an episode of verifiers"
 REWARD = "reward"  # the sum of the weighted rewards, as in verifiers
