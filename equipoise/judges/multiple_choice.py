@@ -25,6 +25,15 @@ from equipoise.system.effects import Text
 from equipoise.types import Prompt
 
 LONGEST = 20_000  # characters of an answer that are read
+SHORT = 240  # characters at the end of an answer in which an option may be just named
+ENDS_OF_SENTENCES = (*".!?。！？)]}\"'」』）؟।", "`")
+# Signs beside a letter that stands for a quantity or a unit in a calculation.
+CALCULATED_BEFORE = re.compile(r"(?:[=+*/^_·×<{\\]|\d|[\w)] ?[->]) ?\Z")
+CALCULATED_AFTER = re.compile(r" ?[=+*/^_·×<>|{}\\]")
+# And beside a number; "= 12" is no calculation but its end.
+TERM_BEFORE = re.compile(r"[+*/^_·×{\\]\Z|\w-\Z")
+TERM_AFTER = re.compile(r" ?[=+*^_·×{}\\]|\(|-\d|\\cdot")
+ENUMERATED = re.compile(r"\(b\)|\nb\)")
 TRUTH = ("True", "False")
 MARKS = " .!?,;:\"'`*()[]{}$_\n。！？，、「」（）،؟"
 SET_APART = re.compile(
@@ -151,8 +160,13 @@ def stated_option(text: str, options: Mapping[str, str]) -> str | None:
             return stated_option(content, options)
     even = even_text(text)
     runs = spoken_of(even, mentions(even, options))
+    last = start_of_end(even)
+    for off in stating.OFF_THE_LIST.finditer(even):
+        last = max(last, off.end())
     for manner in ("declared", "opening", "named", "tentative"):
         alike = [run for run in runs if run.manner == manner]
+        if manner == "named":
+            alike = [run for run in alike if run.start >= last]
         if manner == "tentative" and len({run.labels for run in alike}) > 1:
             return None
         if alike:
@@ -161,6 +175,19 @@ def stated_option(text: str, options: Mapping[str, str]) -> str | None:
     denied = {label for run in runs for label in run.labels}
     left = [label for label in options if label not in denied]
     return left[0] if len(left) == 1 else None
+
+
+def start_of_end(text: str) -> int:
+    """The beginning of what a text ends with, where it may name its option without more words.
+
+    That is all of a short text, the last sentences of a longer one, and nothing of one that breaks
+    off within a sentence.
+    """
+    if len(text) <= SHORT:
+        return 0
+    if not text.rstrip().endswith(ENDS_OF_SENTENCES):
+        return len(text)
+    return len(text) - SHORT
 
 
 def option_alone(text: str, options: Mapping[str, str]) -> str | None:
@@ -190,17 +217,16 @@ def mentions(text: str, options: Mapping[str, str]) -> list[Mention]:
     seen = []
     for label, option in options.items():
         name = bare_text(option)
-        if name and name != bare_text(label):
+        is_own_label = name == bare_text(label)
+        if name and not (is_own_label and len(name) == 1):
             for match in re.finditer(_bounded(name), lower):
-                if not stating.DETERMINER.match(lower, match.start()):
-                    seen.append(Mention(*match.span(), label, False))
-        elif name:
-            for match in re.finditer(_bounded(name), lower):
-                if len(name) > 1 and not stating.DETERMINER.match(lower, match.start()):
+                is_word = stating.DETERMINER.match(lower, match.start()) is not None
+                if not is_word and not (name[0].isdigit() and is_term(lower, match)):
                     seen.append(Mention(*match.span(), label, False))
         if len(label) == 1:
             for match in re.finditer(_letter(label), text):
-                seen.append(Mention(*match.span(), label, True))
+                if not is_in_calculation(text, match):
+                    seen.append(Mention(*match.span(), label, True))
     seen.sort(key=lambda mention: (mention.start, -mention.end))
     kept: list[Mention] = []
     for mention in seen:
@@ -213,6 +239,22 @@ def mentions(text: str, options: Mapping[str, str]) -> list[Mention]:
                 continue
         kept.append(mention)
     return kept
+
+
+def is_in_calculation(text: str, letter: re.Match[str]) -> bool:
+    """True if a letter stands for a quantity or a unit: "F = m·a", "12 J"."""
+    before = text[max(0, letter.start() - 3) : letter.start()]
+    if CALCULATED_BEFORE.search(before):
+        return True
+    return CALCULATED_AFTER.match(text, letter.end()) is not None
+
+
+def is_term(text: str, number: re.Match[str]) -> bool:
+    """True if a number is a term of a calculation, and not what it comes to."""
+    before = text[max(0, number.start() - 2) : number.start()]
+    if TERM_BEFORE.search(before):
+        return True
+    return TERM_AFTER.match(text, number.end()) is not None
 
 
 def _bounded(name: str) -> str:
@@ -256,7 +298,10 @@ def spoken_of(text: str, mentioned: Sequence[Mention]) -> list[Run]:
         following = mentioned[last + 1].start if last + 1 < len(mentioned) else len(text)
         after = text[end : min(following, end + 80)]
         labels = tuple(dict.fromkeys(mention.label for mention in together))
-        manner = _manner(before, after, opens=limit == 0 and not text[:start].strip(MARKS))
+        opens = limit == 0 and not text[:start].strip(MARKS)
+        if text[start].islower() and ENUMERATED.search(text, end):
+            opens = False
+        manner = _manner(before, after, opens=opens)
         runs.append(Run(labels, start, end, manner))
         place = last + 1
     return runs
@@ -264,6 +309,8 @@ def spoken_of(text: str, mentioned: Sequence[Mention]) -> list[Run]:
 
 def _manner(before: str, after: str, *, opens: bool) -> str:
     """The manner in which a sentence speaks of an option, by what stands before it and after."""
+    if stating.NAMES_EXCEPTION.search(before):
+        return "declared"
     if stating.DENIES_BEFORE.search(before) or stating.DENIES_AFTER.match(after):
         return "denied"
     if stating.TENTATIVE.search(before):

@@ -189,3 +189,21 @@ DECLARES_AFTER = re.compile(
 )
 
 ENDS_BY = re.compile(r"(?:\bis|:|=)\s*" + OPENING + r"$")
+
+# "The statement that is not true is (F)."
+NAMES_EXCEPTION = re.compile(
+    r"\b(?:statement|option|choice|one|item|sentence|example)s? (?:that|which) "
+    r"(?:is|are|was|were|do|does|can)(?: ?not|n't) (?:[\w'-]+ ){0,5}(?:is|are)\s*"
+    + OPENING
+    + r"$",
+    re.IGNORECASE,
+)
+
+OFF_THE_LIST = re.compile(
+    r"\bnone of the (?:given |provided |above |listed |available |answer )*"
+    r"(?:options|choices|answers|above)\b"
+    r"|\b(?:not|n't) (?:\w+ )?(?:among|in|on|listed|included|one of) (?:\w+ ){0,3}"
+    r"(?:options|choices|list|answers)\b"
+    r"|\b(?:options|choices|list) (?:do|does) not (?:include|contain)\b",
+    re.IGNORECASE,
+)
