@@ -7,7 +7,7 @@ from equipoise.errors import DataError
 
 KINDS = "^=!>?"
 LONGEST = 20_000  # characters of an answer that are read
-SHORT = 300  # characters of an answer that may say nothing but its refusal
+SHORT = 600  # characters of an answer that may say nothing but its refusal
 CLASS = re.compile(r"@(?P<name>\w+) *= *(?P<words>.+)")
 NAMED = re.compile(r"@(\w+)")
 SPOKEN = {
