@@ -185,6 +185,14 @@ def by_group(scored: Sequence[Row], key: str) -> str:
     return "\n".join(lines)
 
 
+def write_rows(file: Path, facts: Row, rows: Sequence[Row]) -> None:
+    """Write a raw result: where it comes from, and its rows, a line each."""
+    head = json.dumps({**provenance(), **facts}, ensure_ascii=False)
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    text = ",\n".join(lines)
+    file.write_text(f'{head[:-1]},\n"rows": [\n{text}\n]}}\n', encoding="utf-8")
+
+
 def main() -> None:
     """Score the corpora and print the rates."""
     parser = argparse.ArgumentParser(
@@ -200,9 +208,7 @@ def main() -> None:
         for key in ("kind", "language"):
             console.print(by_group(scored, key), highlight=False, markup=False)
     if arguments.json:
-        result = {**provenance(), "first_count": FIRST_COUNT, "rows": scored}
-        text = json.dumps(result, ensure_ascii=False, indent=0)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
+        write_rows(arguments.json, {"first_count": FIRST_COUNT}, scored)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext, mean_grades
 from equipoise.models.resources import Resources
+from equipoise.models.thought_marks import opened_marks, template_marks
 from equipoise.players.base import Actor, Player
 from equipoise.prompts.row_prompts import to_prompt
 from equipoise.runs.recipe_loader import component
-from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, record_id
+from equipoise.types import Marks, Match, Move, PlayerId, Prompt, Turn, View, record_id
 
 RewardFunc = Callable[..., list[float | None]]
 NO_FACTS = {"completion_ids", "environments", "log_extra", "log_metric", "trainer_state"}
@@ -32,6 +33,7 @@ def reward(
     utility: str = "score",
     seed: int = 0,
     say: Callable[[str], object] = warnings.warn,
+    tokenizer: Any = None,
 ) -> RewardFunc:
     """The reward function by which a TRL trainer learns from a judge.
 
@@ -41,9 +43,15 @@ def reward(
     The means of all utilities and of a panel's members are logged, and the share of completions
     that a member left unjudged, of which it also warns once.
 
+    Judges read answers without thoughts; a completion whose thoughts never ended is unjudged. A
+    prompt of plain text that ends with `<think>` says that its completion begins within a thought.
+    Of conversational prompts only the chat template knows that, so give the model's `tokenizer`
+    where its template begins thoughts.
+
     Args: judge: a kind, YAML, a mapping, a component or its class, the path of a function or a
     function; utility: the score that is the reward; seed: of what the judge leaves to chance; say:
-    gets the warnings. Raises ConfigError, DataError or ModelError for a judge that cannot work so.
+    gets the warnings; tokenizer: of the model that is trained. Raises ConfigError, DataError or
+    ModelError for a judge that cannot work so.
     """
     if callable(judge) and not isinstance(judge, type):
         judge = f"{judge.__module__}:{judge.__qualname__}"
@@ -60,9 +68,11 @@ def reward(
 
     placed = built.at(JudgeContext(Answers(samples=2), seed, [], {}, resources, actor))
     mute: set[str] = set()
+    marks = None if tokenizer is None else tokenizer_marks(tokenizer)
 
     def rewards(prompts: Any, completions: Any, **given: Any) -> list[float | None]:
-        return _rewards(placed, utility, seed, mute, say, prompts, completions, given)
+        moves = moves_of(prompts, completions, given.get("completion_ids"), marks)
+        return _rewards(placed, utility, seed, mute, say, prompts, moves, given)
 
     rewards.__name__ = built.name  # by which TRL logs it
     return rewards
@@ -75,10 +85,10 @@ def _rewards(
     mute: set[str],
     say: Callable[[str], object],
     prompts: Sequence[Any],
-    completions: Sequence[Any],
+    moves: Sequence[Move],
     given: Mapping[str, Any],
 ) -> list[float | None]:
-    """The reward of each completion, plain or conversational; `mute`: voters warned of, so far."""
+    """The reward of each completion; `mute`: voters warned of, so far."""
     columns = {key: held for key, held in given.items() if key not in NO_FACTS}
     by_id: dict[str, Prompt] = {}
     places: dict[str, list[int]] = {}  # of each prompt's completions in the batch
@@ -86,11 +96,8 @@ def _rewards(
         prompt = _prompt(text, {key: held[place] for key, held in columns.items()})
         by_id[prompt.id] = prompt
         places.setdefault(prompt.id, []).append(place)
-    texts = [_text(completion) for completion in completions]
-    ids = given.get("completion_ids") or [()] * len(texts)
-    moves = [Move(text, token_ids=tuple(each)) for text, each in zip(texts, ids, strict=True)]
     matches = [_match(by_id[key], [moves[i] for i in held], seed) for key, held in places.items()]
-    rewards: list[float | None] = [None] * len(completions)
+    rewards: list[float | None] = [None] * len(moves)
     means: dict[str, list[float]] = {}
     judgements = judge.checked_judgements(matches, by_id)
     for held, match, judgement in zip(places.values(), matches, judgements, strict=True):
@@ -133,11 +140,41 @@ def _prompt(text: Any, columns: Mapping[str, Any]) -> Prompt:
     return Prompt(record_id(prompt.id, facts), prompt.messages, prompt.facts, prompt.source)
 
 
-def _text(completion: Any) -> str:
-    """The text of a completion, or of the last message of a conversational one."""
-    if isinstance(completion, str):
-        return completion
-    content = completion[-1].get("content") if completion else None
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text") or "" for part in content or ())
+def moves_of(
+    prompts: Sequence[Any],
+    completions: Sequence[Any],
+    completion_ids: Sequence[Sequence[int]] | None,
+    marks: Marks | None,
+) -> list[Move]:
+    """The completions as moves: their texts, their thoughts, and the marks of these.
+
+    `marks`: those of the model's chat template, for conversational prompts.
+    """
+    ids = completion_ids or [()] * len(completions)
+    moves = []
+    for prompt, completion, token_ids in zip(prompts, completions, ids, strict=True):
+        by_prompt = opened_marks(prompt) if isinstance(prompt, str) else marks
+        if isinstance(completion, str):
+            last = {"content": completion}
+        else:
+            last = completion[-1] if completion else {}
+        content = last.get("content")
+        if not isinstance(content, str):
+            content = "".join(part.get("text") or "" for part in content or ())
+        thoughts = last.get("reasoning_content") or ""
+        if thoughts and by_prompt is not None:
+            by_prompt = Marks(by_prompt.opening, by_prompt.closing)  # they were parted already
+        moves.append(Move(content, token_ids=tuple(token_ids), thoughts=thoughts, marks=by_prompt))
+    return moves
+
+
+def tokenizer_marks(tokenizer: Any) -> Marks | None:
+    """The marks of the thoughts of a tokenizer's chat template; None where it has none."""
+    from equipoise.models.encoding import TEMPLATE_ERRORS
+
+    def render(chat: Sequence[Mapping[str, Any]], opening: bool) -> str:
+        return tokenizer.apply_chat_template(
+            list(chat), tokenize=False, add_generation_prompt=opening
+        )
+
+    return template_marks(tokenizer.chat_template or "", render, TEMPLATE_ERRORS)

@@ -190,3 +190,30 @@ def test_the_trainer_leaves_the_unjudged_out(model_folder, tmp_path):
         trainer.train()
     assert calls == [[None, 4.0, None, 4.0]]
     assert trainer.state.log_history[0]["reward"] == 4.0
+
+
+def test_thoughts_that_the_prompt_began_are_no_answer():
+    judge = equipoise.trl.reward("exact", say=lambda warning: None)
+    texts = ["2 and 2? 5, no.</think>\n\n4", "4", "4</think>\n\n5"]
+    thinking = [f"<|user|>{ASKED}<|assistant|><think>\n"] * 3
+    assert judge(thinking, texts, answer=["4"] * 3) == [1.0, None, 0.0]
+    assert judge([ASKED] * 3, texts, answer=["4"] * 3) == [1.0, 1.0, 0.0]
+
+
+class ThinkingTokenizer:
+    """A tokenizer whose template begins a thought, as DeepSeek-R1's does."""
+
+    chat_template = "made"
+
+    def apply_chat_template(self, chat, *, tokenize, add_generation_prompt):
+        turns = "".join(f"<|{turn['role']}|>{turn['content']}" for turn in chat)
+        return turns + ("<|assistant|><think>\n" if add_generation_prompt else "")
+
+
+def test_the_tokenizer_says_that_the_template_began_a_thought():
+    warnings_said = []
+    judge = equipoise.trl.reward("exact", say=warnings_said.append, tokenizer=ThinkingTokenizer())
+    parted = [[{"role": "assistant", "content": "4", "reasoning_content": "2 and 2?"}]]
+    completions = [*said("Is it 5?\n</think>\n\n4", "It may be 4"), *parted]
+    assert judge([CHAT] * 3, completions, answer=["4"] * 3) == [1.0, None, 1.0]
+    assert any("max_new_tokens" in warning for warning in warnings_said)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
-from itertools import groupby
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -18,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_serializer
 from pydantic_core import PydanticCustomError
 
+from equipoise.answer import normalised
 from equipoise.component import function_path, import_object
 from equipoise.errors import ConfigError, DataError, shorten
 from equipoise.judges.mathematics import Checker
@@ -28,14 +27,14 @@ from equipoise.system.user_parts import NotImported, file_hash, raised
 from equipoise.types import Prompt
 
 NUMBER = re.compile(
-    r"(?<![\w.])[-+−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
+    r"(?<![\w.])[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 )
 
 
 def plain_text(text: str) -> str:
-    """`text` without case, extra white space, width of characters and enclosing marks."""
-    even = even_width(text).replace("’", "'").casefold()
-    return " ".join(even.split()).strip(" .!?,;:\"'`*()[]")
+    """`text` in its one form, without case, extra white space and enclosing marks."""
+    words = normalised(text).casefold().split()
+    return " ".join(words).strip(" .!?,;:\"'`*()[]")
 
 
 class Exact(Pointwise):
@@ -90,8 +89,10 @@ class Exact(Pointwise):
 
 def last_number(text: str) -> float | None:
     """The last number in `text` (thousands' commas and exponents understood), or None."""
-    numbers = NUMBER.findall(text)
-    return float(numbers[-1].replace(",", "").replace("−", "-")) if numbers else None
+    numbers = NUMBER.findall(normalised(text))
+    if not numbers:
+        return None
+    return float(numbers[-1].replace(",", ""))
 
 
 class Math(BatchPointwise):
@@ -419,20 +420,3 @@ def _plain_number(value: Any) -> Any:
         return value.item()
     except (TypeError, ValueError, RuntimeError):  # more than one number
         return value
-
-
-MARKS = 30  # combining marks on one character; languages need ten
-
-
-def even_width(text: str) -> str:
-    """`text` in Unicode's form NFKC: wide, styled and joined characters as plain ones.
-
-    Of combining marks the first 30 stay: ordering a run takes quadratic time (Annex 15, §13).
-    """
-    if text.isascii():
-        return text
-    pieces = []
-    for are_marks, run in groupby(text, lambda character: unicodedata.combining(character) != 0):
-        piece = "".join(run)
-        pieces.append(piece[:MARKS] if are_marks else piece)
-    return unicodedata.normalize("NFKC", "".join(pieces))

@@ -193,9 +193,7 @@ ENDS_BY = re.compile(r"(?:\bis|:|=)\s*" + OPENING + r"$")
 # "The statement that is not true is (F)."
 NAMES_EXCEPTION = re.compile(
     r"\b(?:statement|option|choice|one|item|sentence|example)s? (?:that|which) "
-    r"(?:is|are|was|were|do|does|can)(?: ?not|n't) (?:[\w'-]+ ){0,5}(?:is|are)\s*"
-    + OPENING
-    + r"$",
+    r"(?:is|are|was|were|do|does|can)(?: ?not|n't) (?:[\w'-]+ ){0,5}(?:is|are)\s*" + OPENING + r"$",
     re.IGNORECASE,
 )
 

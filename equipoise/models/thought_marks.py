@@ -50,14 +50,22 @@ def template_marks(
             assert last is not None, "a chat begins with something"
             opening = last[0]
         return Marks(opening, closing, opened=_ends_with(beginning, opening))
-    for marks in KNOWN:
-        if _ends_with(beginning, marks.opening):
-            return Marks(marks.opening, f"\n{marks.closing}\n\n", opened=True)
+    opened = opened_marks(beginning)
+    if opened is not None:
+        return opened
     ending = ENDINGS.search(template)
     if ending is None:
         return None
     known = next(marks for marks in KNOWN if marks.closing.casefold() == ending[0].casefold())
     return Marks(known.opening, f"\n{known.closing}\n\n")
+
+
+def opened_marks(prompt: str) -> Marks | None:
+    """The marks of a thought that a prompt's text begins at its end; None where it begins none."""
+    for marks in KNOWN:
+        if _ends_with(prompt, marks.opening):
+            return Marks(marks.opening, f"\n{marks.closing}\n\n", opened=True)
+    return None
 
 
 def _ends_with(beginning: str, opening: str) -> bool:

@@ -2,11 +2,11 @@
 
 import pytest
 
+from equipoise.answer import COMBINING, normalised
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.environments.assistance.steering_engine import strip_hidden
 from equipoise.judges.read_verdict import LONGEST, Unread, read_score
-from equipoise.judges.rules import MARKS, even_width
 from tests.soak import parsers
 
 MATRIX = dict.fromkeys(CELLS, Cell(1.0, 2.0))
@@ -38,7 +38,7 @@ def test_what_took_the_square_of_its_length_is_read_at_once():
     assert strip_hidden("<payoff>" * many) == "<payoff>" * many
     assert isinstance(read_score('{"a":[' * many, 1, 10), Unread)
     assert isinstance(read_score('{"score": "7' + " " * many + 'x"}', 1, 10), Unread)
-    assert len(even_width("a" + "\u0301\u0316" * many)) <= MARKS + 1
+    assert len(normalised("a" + "\u0301\u0316" * many)) <= COMBINING + 1
 
 
 @pytest.mark.long
