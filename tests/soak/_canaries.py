@@ -150,7 +150,7 @@ class Canaries:
         def hook(event: str, given: Any) -> None:
             if event == "open":
                 if given[2] & WRITES:
-                    touched("written", given[0])
+                    touched("written", given[0], getattr(place, "folder", None))
             elif event in ("os.remove", "os.rmdir", "shutil.rmtree"):
                 touched("deleted", *given[:2])
             elif event == "os.rename":
@@ -161,6 +161,17 @@ class Canaries:
             elif event == "socket.connect" and isinstance(given[1], tuple):
                 report("sent", given[1])
 
+        plainly = os.open
+        place = threading.local()  # the folder of the file that is opened, which no event names
+
+        def opening(*values: Any, dir_fd: int | None = None, **named: Any) -> int:
+            place.folder = dir_fd
+            try:
+                return plainly(*values, dir_fd=dir_fd, **named)
+            finally:
+                place.folder = None
+
+        os.open = opening
         sys.addaudithook(hook)
 
     def noticed(self) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ where a configuration can name code.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isabstract
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from equipoise.games.base import Game
 from equipoise.players.base import Player
 from equipoise.runs import recipe_loader
 from equipoise.system.effects import COMMAND, EXECUTES, MODEL_CODE, DeclaredEffect, type_of
@@ -46,7 +47,13 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "MetaRewarding": {"judge.who": "self"},
 }
 """Part -> settings that let it have its effects."""
-PLAYER = {"kind": "local", "model": "builtin/beginner"}
+PARTS: Mapping[type, Mapping[str, Any]] = {
+    Player: {"kind": "local", "model": "builtin/beginner"},
+    Game: {"kind": "debate"},
+}
+"""Family -> a member of it for a part that must have one."""
+OPTIONS: Sequence[Any] = ({"a": "b"}, ["a"], True, "tasks")
+"""Values of settings that other programs are given; each takes the first that fits its type."""
 NOT_IN_RUNS = ("LmEval",)  # named by `evaluate --harness` alone
 
 
@@ -138,7 +145,8 @@ def _values(
     elif name == "task":
         yield "a task of ours", {"chain_sum": {"a": "b"}}, {}
     else:
-        yield "options", {"a": "b"}, {}
+        adapter = TypeAdapter(type_of(kind, name))
+        yield "options", next(each for each in OPTIONS if _fits(adapter, each)), {}
 
 
 def _paths(
@@ -166,13 +174,9 @@ def _changes(
     kind: type[BaseModel], name: str, value: Any, place: str, canaries: Canaries
 ) -> dict[str, Any]:
     """The settings of a run in which a part has this value."""
-    for given in (value, [value]):
-        try:
-            TypeAdapter(type_of(kind, name)).validate_python(given)
-        except ValueError:
-            continue
-        value = given
-        break
+    adapter = TypeAdapter(type_of(kind, name))
+    if not _fits(adapter, value) and _fits(adapter, [value]):
+        value = [value]
     value = list(value) if isinstance(value, tuple) else value
     if not place:
         return {name: value}
@@ -191,6 +195,14 @@ def _changes(
     return {**around, place: part, **BESIDE.get(kind.__name__, {})}
 
 
+def _fits(adapter: TypeAdapter[Any], value: Any) -> bool:
+    try:
+        adapter.validate_python(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _filled(kind: type[BaseModel], canaries: Canaries) -> dict[str, Any]:
     """Values of the settings that a part must have."""
     run = canaries.there / "run"
@@ -202,6 +214,6 @@ def _filled(kind: type[BaseModel], canaries: Canaries) -> dict[str, Any]:
     filled: dict[str, Any] = {}
     for name in required:
         if name != "kind":
-            is_player = kind.model_fields[name].annotation is Player
-            filled[name] = PLAYER if is_player else values.get(name, "a")
+            family = kind.model_fields[name].annotation
+            filled[name] = PARTS.get(family, values.get(name, "a"))
     return filled
