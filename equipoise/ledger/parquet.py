@@ -35,6 +35,7 @@ from equipoise.ledger.ledger import Ledger
 from equipoise.prompts.written_chat import ROLES
 from equipoise.system.folder import new_files
 from equipoise.system.locks import check_writable
+from equipoise.system.parquet_rows import parquet_rows
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt, answer_messages
 
 CHUNK = 10_000  # rows held in memory at a time
@@ -318,8 +319,7 @@ def _open(path: Path) -> tuple[str, Iterator[Row]]:
         letters = [np.dtype(kind.to_pandas_dtype()).kind for kind in (held, wanted)]
         if letters[0] != letters[1] and not pa.types.is_null(held):
             raise DataError(f"{path}: column '{column}' is {held}; it must be {wanted}")
-    parts = file.iter_batches(CHUNK, columns=list(types))
-    return table, (row for part in parts for row in part.to_pylist())
+    return table, parquet_rows(file, str(path), list(types))
 
 
 def _check_value(name: str, kind: str, held: Any, where: str) -> None:

@@ -20,6 +20,7 @@ from equipoise.prompts.base import PromptSource
 from equipoise.prompts.hub import Hub
 from equipoise.prompts.row_prompts import RowPrompts
 from equipoise.system.effects import DATA, ReadPath
+from equipoise.system.parquet_rows import LARGEST_ROW, parquet_rows
 from equipoise.types import Prompt
 
 Paths = Annotated[str, DATA] | tuple[ReadPath, ...]
@@ -30,6 +31,7 @@ UNREAD = {  # suffix of a format that is not read -> what to do
     **dict.fromkeys((".arrow", ".feather"), "write it by to_parquet(); "),
     **dict.fromkeys((".yaml", ".yml", ".md", ".pkl", ".pt"), "write its rows as .jsonl; "),
 }
+MOST_COLUMNS = 10_000  # of a CSV file: each of its rows holds all of them
 TRUTHS = {"true": True, "false": False}
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
 
@@ -169,7 +171,13 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
 
 def _json_lines(file: Path) -> Iterator[tuple[str, Any]]:
     with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+        number = 0
+        while line := lines.readline(LARGEST_ROW + 1):
+            number += 1
+            if len(line) > LARGEST_ROW:
+                raise DataError(
+                    f"{file}:{number}: has more than the {LARGEST_ROW:,} bytes that a row may have"
+                )
             text = _decode(line, f"{file}:{number}")
             if text.strip():
                 yield f"{file}:{number}", _parse(text.rstrip(), file, number)
@@ -241,13 +249,15 @@ def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
 
     Cells are text, but for a column `harmful`, whose `true` and `false` are read in any case.
     """
-    csv.field_size_limit(2**31 - 1)  # of a cell, in characters
+    csv.field_size_limit(LARGEST_ROW)  # of a cell, in characters
     text = _decode(file.read_bytes(), str(file))
     if separator not in text.partition("\n")[0]:
         separator = next((other for other in ";\t|," if _parts_alike(text, other)), separator)
     lines = io.StringIO(text, newline="")
     reader = csv.DictReader(lines, delimiter=separator, strict=True)
     try:
+        if len(reader.fieldnames or ()) > MOST_COLUMNS:
+            raise DataError(f"{file}:1: has more than the {MOST_COLUMNS:,} columns that are read")
         for row in reader:
             where = f"{file}:{reader.line_num}"
             if None in row:
@@ -281,11 +291,10 @@ def _parquet(file: Path) -> Iterator[tuple[str, Any]]:
     number = 0
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
-            for batch in table.iter_batches(1024):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{file}: row {number}", row
-    except pyarrow.ArrowInvalid as error:
+            for row in parquet_rows(table, str(file)):
+                number += 1
+                yield f"{file}: row {number}", row
+    except (pyarrow.ArrowException, MemoryError) as error:
         raise DataError(f"{file}: is not a readable Parquet file ({error})") from error
 
 

@@ -15,6 +15,8 @@ from equipoise.errors import RunError, clean
 from equipoise.system.folder import Folder
 
 LONGEST = 1000  # bytes of a lock file that are read
+PATIENCE = 60.0  # seconds until a lock's holder counts as stopped
+PAUSE = 0.01  # seconds between two attempts
 UNSUPPORTED = (
     "this system has no file locks of the kind that keeps two processes from one run "
     "(Python's module fcntl is missing, as on Windows); use Linux, macOS, or WSL 2 on "
@@ -25,22 +27,32 @@ UNSUPPORTED = (
 def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
     """Lock an open file, alone or `shared` with others.
 
-    Raises BlockingIOError where another process holds it and `wait` is false, RunError where the
-    system or the disk has no locks.
+    Raises BlockingIOError where another process holds it and `wait` is false, RunError where it
+    holds it for more than PATIENCE, and where the system or the disk has no locks.
     """
     check_locks()
     import fcntl
 
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    try:
-        fcntl.flock(file, how if wait else how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        raise RunError(
-            f"{file.name}: cannot be locked on this disk ({error.strerror}), so two "
-            "processes could play one run; use another disk, or mount this one with locks"
-        ) from error
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if not wait:
+                raise
+            if time.monotonic() > until:
+                raise RunError(
+                    f"{file.name}: has been locked by another process for {PATIENCE:g} s, which "
+                    "may be stopped (Ctrl-Z, SIGSTOP); let it go on, or end it"
+                ) from error
+            time.sleep(PAUSE)
+        except OSError as error:
+            raise RunError(
+                f"{file.name}: cannot be locked on this disk ({error.strerror}), so two "
+                "processes could play one run; use another disk, or mount this one with locks"
+            ) from error
 
 
 @contextmanager

@@ -214,6 +214,6 @@ def _filled(kind: type[BaseModel], canaries: Canaries) -> dict[str, Any]:
     filled: dict[str, Any] = {}
     for name in required:
         if name != "kind":
-            family = kind.model_fields[name].annotation
+            family: Any = kind.model_fields[name].annotation
             filled[name] = PARTS.get(family, values.get(name, "a"))
     return filled

@@ -1,4 +1,4 @@
-"""SIGKILL of the verbs that make something of their own: `merge` (a model's folder),
+"""SIGKILL of the verbs that make something of their own: `merge` and `sft` (a model's folder),
 `best-response` (a run), `vote` (people's votes). A folder is there whole or not at all, what is done
 again is what an undisturbed verb makes, and a vote that the page called kept is kept, once.
 """
@@ -26,10 +26,12 @@ from tests.soak._outcome import Outcome
 from tests.soak._recorded import differences
 from tests.soak.kills import RECIPES, SMALL
 
-SIZE = 80
+SIZE = 100
 MADE = "made"
+TAUGHT = "taught.jsonl"
 VERBS: Mapping[str, Sequence[str]] = {
     "merge": ["pool/players/sums/1", "--to", MADE],
+    "sft": ["builtin", TAUGHT, "--out", MADE, "--batch-size", "4"],
     "best-response": ["run@policy@1", *with_settings(["generations=1"]), "--out", MADE],
 }
 
@@ -40,10 +42,13 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
     rows: list[Mapping[str, Any]] = []
     failures: list[str] = []
     dice = random.Random(11)
-    seconds = 60 * minutes / 3 if minutes else float("inf")
+    parts = len(VERBS) + 1  # and `vote`
+    seconds = 60 * minutes / parts if minutes else float("inf")
     with tempfile.TemporaryDirectory() as home:
         source = Path(home, "source")
         source.mkdir()
+        taught = ({"prompt": f"What is {n} plus 1?", "completion": str(n + 1)} for n in range(24))
+        (source / TAUGHT).write_text("".join(json.dumps(row) + "\n" for row in taught))
         quick = with_settings([*SMALL, "generations=1", "prompts.per_generation=12"])
         pool = with_settings([*RECIPES["sparta_clerks"], "generations=1"])
         for run, recipe in (("run", ["quickstart", *quick]), ("pool", ["sparta_clerks", *pool])):
@@ -51,10 +56,12 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
             assert made.code == 0, made.output
         for verb, arguments in VERBS.items():
             until = time.monotonic() + seconds
-            rows.append(_makes(verb, [verb, *arguments], source, size // 3, dice, until, failures))
+            rows.append(
+                _makes(verb, [verb, *arguments], source, size // parts, dice, until, failures)
+            )
             print(rows[-1], flush=True)
         until = time.monotonic() + seconds
-        rows.append(_votes(source, size // 3, dice, until, failures))
+        rows.append(_votes(source, size // parts, dice, until, failures))
         print(rows[-1], flush=True)
     return Outcome(rows, failures)
 
