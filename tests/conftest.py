@@ -35,7 +35,7 @@ sys.dont_write_bytecode = False
 gc.disable()  # while modules load; what they hold is never garbage
 pytest_plugins = [
     "tiny_models",
-    "thinker",
+    "thinking_model",
     "openai_server",
     "vllm_server",
     "fixtures.finished_runs",

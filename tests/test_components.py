@@ -3,19 +3,16 @@ before anything is played where a method is missing.
 """
 
 import json
-from collections.abc import Iterator
-from importlib import import_module
-from pathlib import Path
 from typing import Literal
 
 import pytest
 import yaml
+from families import FAMILIES, SETTING
 from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError
-from small import FINITE, settings
+from small_runs import FINITE, settings
 
-import equipoise
-from equipoise.component import Component, fixed_settings, function_path, nearest
+from equipoise.component import fixed_settings, function_path, nearest
 from equipoise.games.answers import Answers
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -28,43 +25,6 @@ from equipoise.runs.config import RunConfig
 from equipoise.system.plugins import plugin_modules
 from equipoise.types import Prompt
 
-SETTING = {
-    "Player": "players.policy",
-    "Prompts": "prompts",
-    "Game": "game",
-    "Schedule": "schedule",
-    "Judge": "judge",
-    "PairMaker": "pairs",
-    "Shaping": "shaping",
-    "PreferenceLoss": "loss",
-    "Learner": "learner",
-    "Turns": "turns",
-    "Solver": "solver",
-    "Ratings": "league_ratings",
-    "Evaluation": "evaluate",
-    "Measure": "measures",
-    "Executor": "executor",
-}
-"""Base class -> where a recipe names one of its kinds."""
-
-
-def families() -> dict[str, type[Component]]:
-    """Every base class with kinds of its own, by its name."""
-    root = Path(equipoise.__file__).parent
-    for path in root.rglob("*.py"):
-        if "KINDS: ClassVar" in path.read_text():
-            import_module(".".join(path.relative_to(root.parent).with_suffix("").parts))
-    bases = [base for base in descendants(Component) if "KINDS" in base.__dict__]
-    return {base.__name__: base for base in bases}
-
-
-def descendants(base: type) -> Iterator[type]:
-    for child in base.__subclasses__():
-        yield child
-        yield from descendants(child)
-
-
-FAMILIES = families()
 for family, base in FAMILIES.items():
     # A class that is given nothing but a name and a kind.
     body = {"__module__": __name__, "__annotations__": {"kind": str}, "kind": "own"}

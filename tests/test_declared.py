@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import typer
+from every_setting import COMMAND_LINE, all_settings
 from jsonschema import Draft202012Validator
-from test_effects import COMMAND_LINE, all_settings
 
 import equipoise.types
 from equipoise.cli import VERBS, app

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small import SMALL
+from small_runs import SMALL
 
 from equipoise.runs import recipe_loader
 

@@ -3,11 +3,11 @@
 import warnings
 
 import pytest
-from test_examples import load
 
 import equipoise.trl
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.rules import Shorter
+from tests.docs.test_examples import load
 
 ASKED = "What is 2 + 2?"
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": ASKED}]

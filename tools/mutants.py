@@ -600,7 +600,13 @@ class Tree:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
         os.chdir(self.folder)
-        checkout = {str(ROOT), str(ROOT / "tests"), str(ROOT / "tools"), ""}
+        checkout = {
+            str(ROOT),
+            str(ROOT / "tests"),
+            str(ROOT / "tests" / "helpers"),
+            str(ROOT / "tools"),
+            "",
+        }
         sys.path[:] = [place for place in sys.path if place not in checkout]
         sys.path.insert(0, str(self.folder))
         os.environ |= {"PYTHONPATH": str(self.folder), "TMPDIR": str(self.temporary)}

@@ -43,7 +43,7 @@ def make(folder: Path, names: Sequence[str], rows_folder: Path = ROWS) -> list[s
     `names`: none for all; `rows_folder` holds the files of prompts, whose paths should be the same
     for both versions.
     """
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "cli")]
+    sys.path[:0] = [str(ROOT / "tests" / part) for part in ("", "helpers", "scenarios")]
     import test_recipes
 
     def write_rows(values: Iterable[Any]) -> str:
@@ -54,7 +54,7 @@ def make(folder: Path, names: Sequence[str], rows_folder: Path = ROWS) -> list[s
 
     folder.mkdir(parents=True, exist_ok=True)
     rows_folder.mkdir(parents=True, exist_ok=True)
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "helpers")])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     failed = []
     for name in names or sorted(set(test_recipes.recipe_loader.recipe_descriptions()) - {SERVED}):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small import FINITE, SMALL, settings, start, wait_for_record
+from small_runs import FINITE, SMALL, settings, start, wait_for_record
 
 ASK = settings(
     policy__model="builtin", policy__max_length=128, policy__max_new_tokens=8, judge="exact"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from small import settings
+from small_runs import settings
 
 from equipoise import seeds
 from equipoise.cli.chat import ChatSession, Terminal, _defaults

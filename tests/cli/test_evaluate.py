@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 
 import pytest
-from small import FINITE, start
+from small_runs import FINITE, start
 
 from equipoise.cli.evaluate import players_by_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from openai_server import Say
-from small import settings
+from small_runs import settings
 
 from equipoise.api.functions import open_run
 from equipoise.types import View, user

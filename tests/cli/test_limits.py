@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 import pytest
-from small import FINITE
+from small_runs import FINITE
 
 COMMAND = [sys.executable, "-m", "equipoise"]
 

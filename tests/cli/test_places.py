@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small import FINITE
+from small_runs import FINITE
 
 
 @pytest.mark.long

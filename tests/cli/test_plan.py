@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from small import RED_TEAM_RUN, settings
+from small_runs import RED_TEAM_RUN, settings
 
 from equipoise.ledger.ledger import Ledger
 from equipoise.planning import counts

@@ -8,7 +8,7 @@ import socket
 
 import httpx
 import pytest
-from small import SMALL, start
+from small_runs import SMALL, start
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pyarrow.parquet as pq
 import pytest
 import typer
-from small import FINITE, settings
+from small_runs import FINITE, settings
 
 from equipoise.errors import ModelError
 

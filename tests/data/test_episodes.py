@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
-from attacks import ADVERSARY, DEFENDER, FAILED, game, played, seed
+from attack_matches import ADVERSARY, DEFENDER, FAILED, game, played, seed
 
 from equipoise.data.episodes import episodes
 from equipoise.data.normalising import Normalising

@@ -8,7 +8,7 @@ from dataclasses import fields
 import msgspec
 import numpy as np
 import pytest
-from readable import shown
+from readable_values import shown
 
 from equipoise import seeds
 from equipoise.environments.assistance.assistance_evaluation import AssistanceEvaluation

@@ -220,7 +220,7 @@ def test_who_is_compared_is_compared_answer_by_answer(tmp_path):
     """
     (tmp_path / "p.jsonl").write_text("".join(f'{{"prompt": "q{n}"}}\n' for n in range(6)))
     texts = {"terse": ["a", "aaa", "aaaaaa"], "wordy": ["bb", "bbb", "bbbb", "bbbbb"]}
-    comparer = {"kind": "scripted", "call": "graders:prefers_longer"}
+    comparer = {"kind": "scripted", "call": "scripted_models:prefers_longer"}
     config = {
         "generations": 0,
         "players": {name: {"kind": "scripted", "texts": own} for name, own in texts.items()},

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small import settings
+from small_runs import settings
 
 from equipoise.blocks.section import Figure
 from equipoise.environments.red_team.game import RedTeam

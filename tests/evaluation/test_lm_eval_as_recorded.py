@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from readable import shown
+from readable_values import shown
 
 from equipoise.errors import EquipoiseError
 from equipoise.evaluation.harnesses import lm_eval_worker

@@ -5,7 +5,7 @@ import json
 import pytest
 from fixtures.finished_runs import play
 from pydantic import ValidationError
-from small import SMALL, settings
+from small_runs import SMALL, settings
 from test_held_out_roles import Arena
 
 import equipoise

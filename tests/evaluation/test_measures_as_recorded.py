@@ -6,7 +6,7 @@ import random
 
 import msgspec
 import pytest
-from readable import shown
+from readable_values import shown
 
 from equipoise.blocks.section import SampleSize
 from equipoise.environments.matrix.game import Matrix

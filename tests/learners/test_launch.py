@@ -18,7 +18,7 @@ import pytest
 import torch
 import yaml
 from pydantic import ValidationError
-from small import processes_with
+from small_runs import processes_with
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers
@@ -203,7 +203,8 @@ def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(model_fold
     model, folder = model_folder("llama"), tmp_path / "two"
     whole = training_batch(model, tmp_path / "one")
     learner("preference", **SAVING).learn(whole)
-    places = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    tests = Path(__file__).parents[1]
+    places = [str(tests / "learners"), str(tests), str(tests / "helpers")]
     script = STARTED.format(path=places, model=str(model), folder=str(folder))
     parent = subprocess.Popen([sys.executable, "-c", script])
     while not list(folder.glob("scratch/checkpoint-*/complete")):

@@ -17,7 +17,7 @@ import psutil
 import pytest
 import torch
 from pydantic import ValidationError
-from small import processes_with
+from small_runs import processes_with
 from test_policy_trainer import learn, played
 
 from equipoise.errors import ConfigError, EquipoiseError, RunError

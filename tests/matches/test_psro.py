@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
-from attacks import game as red_team
-from attacks import seed
+from attack_matches import game as red_team
+from attack_matches import seed
 from pydantic import ValidationError
 
 from equipoise.environments.matrix.game import Matrix

@@ -4,7 +4,7 @@ import dataclasses
 from collections import Counter
 
 import pytest
-from attacks import game, seed
+from attack_matches import game, seed
 from pydantic import ValidationError
 
 from equipoise.errors import ConfigError

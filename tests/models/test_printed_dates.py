@@ -5,7 +5,7 @@ for one.
 import datetime
 
 import pytest
-from small import settings
+from small_runs import settings
 
 from equipoise.models import encoding
 from equipoise.models.encoding import Encoding

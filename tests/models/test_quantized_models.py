@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 from safetensors.torch import load_file
-from small import SMALL, settings
+from small_runs import SMALL, settings
 
 import equipoise
 from equipoise.learners.policy_gradient_learner import PolicyGradient

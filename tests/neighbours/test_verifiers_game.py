@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from equipoise_neighbours.verifiers_game import Verifiers
-from small import is_recorded, start, wait_for_record
+from small_runs import is_recorded, start, wait_for_record
 
 import equipoise
 from equipoise.errors import ConfigError

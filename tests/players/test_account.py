@@ -282,7 +282,7 @@ def test_kills_beside_a_faulty_server_do_not_pass_the_limit(openai_server, tmp_p
     openai_server.answer = billing = Billing(["answers", "is slow", "drops", "fails", "hangs"])
     limit, path = 300, tmp_path / "ledger.sqlite"
     root = Path(__file__).resolve().parents[2]
-    paths = {"PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}"}
+    paths = {"PYTHONPATH": f"{root}{os.pathsep}{root / 'tests' / 'helpers'}"}
 
     def run() -> subprocess.Popen:
         arguments = [openai_server.url, str(path), str(concurrency), str(limit)]

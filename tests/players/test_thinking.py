@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from thinker import ANSWER, QUESTION, THOUGHT
+from thinking_model import ANSWER, QUESTION, THOUGHT
 
 from equipoise.answer import answer_of
 from equipoise.learners.rollouts import rollout_batch

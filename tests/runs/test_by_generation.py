@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small import FINITE, quickstart, settings
+from small_runs import FINITE, quickstart, settings
 
 from equipoise.errors import ConfigError
 from equipoise.learners.tabular_learner import expectation, newton, win_probabilities

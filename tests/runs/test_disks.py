@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from small import FINITE
+from small_runs import FINITE
 
 import equipoise
 from equipoise.runs.directory import RunDirectory

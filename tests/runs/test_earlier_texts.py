@@ -1,7 +1,7 @@
 """A run remembers its attacks and the texts of its roles, the same after it was resumed."""
 
 import pytest
-from attacks import FAILED, game, played, seed
+from attack_matches import FAILED, game, played, seed
 
 from equipoise.data.shaping import UnfitShaping
 from equipoise.environments.red_team.game import RedTeam

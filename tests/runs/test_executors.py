@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from small import is_recorded, wait_for_record
+from small_runs import is_recorded, wait_for_record
 
 from equipoise.api.play_out import play_out
 from equipoise.errors import ConfigError, EquipoiseError, ModelError

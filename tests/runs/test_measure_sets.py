@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-import counted_answers
+import counting_players
 import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from openai_server import Say
-from small import quickstart
+from small_runs import quickstart
 
 import equipoise
 from equipoise.api.measure_sets import discard_unused, run_for_model
@@ -41,7 +41,7 @@ def write(path, rows):
 def sums(tmp_path, monkeypatch):
     """A file of sums; nothing was asked yet."""
     monkeypatch.chdir(tmp_path)
-    counted_answers.ASKED.clear()
+    counting_players.ASKED.clear()
     write(tmp_path / "sums.jsonl", SUMS)
     return "sums.jsonl"
 
@@ -52,8 +52,8 @@ def nobody_learns(**more):
         "name": "two players",
         "generations": 0,
         "players": {
-            "adds": {"kind": "scripted", "call": "counted_answers:adds"},
-            "guesses": {"kind": "scripted", "call": "counted_answers:guesses"},
+            "adds": {"kind": "scripted", "call": "counting_players:adds"},
+            "guesses": {"kind": "scripted", "call": "counting_players:guesses"},
         },
         "prompts": {"kind": "blank", "per_generation": 1, "held_out": 0},
         "game": "answers",
@@ -70,8 +70,8 @@ def run(sums):
 
 def asked():
     """How often somebody was asked since the last time."""
-    count = len(counted_answers.ASKED)
-    counted_answers.ASKED.clear()
+    count = len(counting_players.ASKED)
+    counting_players.ASKED.clear()
     return count
 
 
@@ -182,7 +182,7 @@ def test_a_sweep_is_one_table(run, sums):
 
 
 def test_a_comparing_judge_meets_the_data_s_answers_or_the_start(run, sums):
-    judge = "counted_answers:Larger"
+    judge = "counting_players:Larger"
     given = {"prompts": sums, "reference": "answer"}
     [result] = run.evaluate(given, "guesses", judge, progress=False)
     # 7 is larger than 2 and 5, and smaller than 8 and 12.
@@ -211,7 +211,7 @@ def test_further_turns_are_asked_below_the_answers(run):
     turns = TwoTurns.model_validate({"prompts": "unread.jsonl", "judge": "exact"})
     with RunDirectory.open(run.path) as opened:
         [result] = measure_sets(opened, [PlayerId("adds")], {"turns": turns}, Silent())
-    assert counted_answers.ASKED == [("1+1",), ("1+1", "2", "more")]
+    assert counting_players.ASKED == [("1+1",), ("1+1", "2", "more")]
     assert result.score.mean == 1.0
 
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 import typer
 import yaml
-from doors import DOORS, READERS, WITHOUT_RUNS
-from small import FINITE, settings
+from run_verbs import DOORS, READERS, WITHOUT_RUNS
+from small_runs import FINITE, settings
 
 import equipoise
 from equipoise import cli

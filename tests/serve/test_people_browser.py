@@ -13,7 +13,7 @@ import people_run
 import pytest
 from browser import Browser, needs_chromium
 from fixtures.report_pages import HOSTILE
-from small import start
+from small_runs import start
 
 from equipoise.blocks.section import clean
 from equipoise.games.base import Game

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from thinker import ANSWER, QUESTION, THOUGHT
+from thinking_model import ANSWER, QUESTION, THOUGHT
 
 from equipoise.players.local import Local
 from equipoise.serve.chat_completions import ChatCompletion, read_request

@@ -19,7 +19,8 @@ from equipoise.runs import recipe_loader
 from equipoise.system.effects import COMMAND, EXECUTES, MODEL_CODE, DeclaredEffect, type_of
 from tests.soak._canaries import KEY, Canaries
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests' own modules
+HELPERS = Path(__file__).parents[1] / "helpers"
+sys.path[:0] = [str(HELPERS), str(HELPERS.parent)]  # the tests' own modules
 
 PLACES = {
     "Player": "players.guest",
@@ -76,8 +77,8 @@ class Hostile:
 
 def hostile_runs(canaries: Canaries) -> list[Hostile]:
     """Every declared effect with each of its variants; of a setting the first is marked."""
-    from test_components import SETTING
-    from test_effects import declarations
+    from every_setting import declarations
+    from families import SETTING
 
     from equipoise.learners.launch import Launch
     from equipoise.runs.config import RunConfig
@@ -103,7 +104,7 @@ def hostile_runs(canaries: Canaries) -> list[Hostile]:
 
 
 def _place(kind: type[BaseModel]) -> str | None:
-    from test_components import FAMILIES
+    from families import FAMILIES
 
     for family, place in PLACES.items():
         base = FAMILIES[family]

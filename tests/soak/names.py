@@ -35,7 +35,8 @@ from tests.soak import _forked
 from tests.soak._outcome import Outcome
 from tests.soak.kills import RECIPES, SMALL
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests' own modules
+HELPERS = Path(__file__).parents[1] / "helpers"
+sys.path[:0] = [str(HELPERS), str(HELPERS.parent)]  # the tests' own modules
 
 SIZE = 4000  # commands
 PATIENCE = 120.0  # seconds of a command

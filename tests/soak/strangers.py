@@ -65,7 +65,7 @@ SONGS: Mapping[str, Sequence[str]] = {
 
 def verbs() -> dict[str, list[str]]:
     """Name -> arguments, {run} for the run, of all verbs that take a run; the control's last."""
-    from doors import DOORS, READERS
+    from run_verbs import DOORS, READERS
 
     readers = {name: [name, "{run}", *OPTIONS.get(name, ())] for name in READERS}
     readers["rate"] += ["--of", "matches"]

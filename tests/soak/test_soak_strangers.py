@@ -6,7 +6,7 @@ import os
 from inspect import isabstract
 
 import pytest
-from test_effects import declarations
+from every_setting import declarations
 
 from tests.soak import strangers
 from tests.soak._canaries import Canaries

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from hostile_files import KINDS, Outside, can_make_devices, journal
-from small import FINITE
+from small_runs import FINITE
 
 from equipoise.errors import RunError
 from equipoise.ledger.ledger import Ledger

@@ -2,7 +2,7 @@
 
 import assistance_run
 import pytest
-from test_html import Page
+from parsed_page import Page
 
 from equipoise.blocks.html import render
 from equipoise.blocks.section import Cards

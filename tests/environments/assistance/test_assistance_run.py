@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 from openai_server import Fail
-from small import settings
+from small_runs import settings
 
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.measured_answers import (

@@ -19,7 +19,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 
-CLERK = {"kind": "scripted", "call": "graders:clumsy_clerk"}
+CLERK = {"kind": "scripted", "call": "scripted_models:clumsy_clerk"}
 SMALL = ["prompts.count=60", "prompts.held_out=12", "prompts.per_generation=4"]
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from openai_server import Fail
-from small import settings
+from small_runs import settings
 
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.clerk import assistance_players

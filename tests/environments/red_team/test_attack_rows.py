@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from small import FINITE
+from small_runs import FINITE
 
 from equipoise.environments.red_team.game import has_attack
 from equipoise.ledger.ledger import Ledger

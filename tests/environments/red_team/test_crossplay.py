@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 import yaml
-from small import FINITE
+from small_runs import FINITE
 
 from benchmarks import red_team
 from equipoise.ledger.database import checksum

@@ -1,7 +1,7 @@
 """Who is asked what, in which order, when an adversary rewrites prompts and a defender answers."""
 
 import pytest
-from attacks import FAILED, game, played, seed
+from attack_matches import FAILED, game, played, seed
 from pydantic import ValidationError
 
 from equipoise.errors import DataError

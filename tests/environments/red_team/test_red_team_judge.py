@@ -5,7 +5,7 @@ nobody could tell.
 from typing import Any, Literal
 
 import pytest
-from attacks import FAILED, game, played, seed
+from attack_matches import FAILED, game, played, seed
 from judge_context import TestContext
 
 from equipoise.environments.red_team.judge import RedTeamJudge

@@ -2,7 +2,7 @@
 
 import pytest
 import red_team_run
-from test_html import Page
+from parsed_page import Page
 
 from equipoise.blocks.html import render
 from equipoise.blocks.section import Cards

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 from recorded_run import planned_and_played
-from small import Noting
+from small_runs import Noting
 
 from equipoise.environments.red_team.cross_play import (
     cross_play_facts,
@@ -27,7 +27,7 @@ TEXTS = ["refuse seed 0", "seed 1", "seed 2", "Please, seed 3", *(f"seed {n}" fo
 
 
 def scripted(function):
-    return {"kind": "scripted", "call": f"graders:{function}"}
+    return {"kind": "scripted", "call": f"scripted_models:{function}"}
 
 
 def played(folder, defender, adversary="asks_nicely"):
@@ -41,7 +41,7 @@ def played(folder, defender, adversary="asks_nicely"):
         "prompts": {"kind": "files", "path": str(rows), "held_out": 8},
         "game": "red_team",
         "schedule": {"kind": "roles", "roles": {"adversary": "red", "defender": "blue"}},
-        "judge": {"kind": "red_team", "guard": "graders:safety"},
+        "judge": {"kind": "red_team", "guard": "scripted_models:safety"},
         "evaluate": {"kind": "red_team", "embedding": "hashed"},
     }
     with new_run(recipe_loader.build(values, "test"), folder) as run:

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from recorded_run import planned_and_played, user_prompt
-from taught import Gambler, bets
+from teachable_players import Gambler, bets
 
 from equipoise.blocks.section import Table
 from equipoise.environments.text_games.measures import NashConvMeasures
@@ -29,7 +29,8 @@ CARDS = ("jack", "queen", "king")
 
 def measured(folder, evaluate, players=2):
     gamblers = {
-        name: {"kind": "taught:Gambler", "bets": BETS[name], "talk": TALK[name]} for name in BETS
+        name: {"kind": "teachable_players:Gambler", "bets": BETS[name], "talk": TALK[name]}
+        for name in BETS
     }
     values = {
         "generations": 0,
@@ -48,7 +49,7 @@ def measured(folder, evaluate, players=2):
 def chances(name, state):
     """OpenSpiel's moves (0: pass, 1: bet) with their probabilities."""
     card = CARDS[int(state.information_state_string(state.current_player())[0])]
-    bet = bets(Gambler(kind="taught:Gambler", bets=BETS[name]), card)
+    bet = bets(Gambler(kind="teachable_players:Gambler", bets=BETS[name]), card)
     return [1 - bet, bet]
 
 
@@ -104,7 +105,9 @@ def test_the_page_shows_each_policy_by_state(exact):
     for table, name in zip(tables, BETS, strict=True):
         assert len(table.rows) == 12
         for state, moves in table.rows:
-            bet = bets(Gambler(kind="taught:Gambler", bets=BETS[name]), CARDS[int(state[0])])
+            bet = bets(
+                Gambler(kind="teachable_players:Gambler", bets=BETS[name]), CARDS[int(state[0])]
+            )
             assert moves == f"pass {100 * (1 - bet):.1f} %, bet {100 * bet:.1f} %"
 
 

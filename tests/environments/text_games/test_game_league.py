@@ -22,7 +22,7 @@ from equipoise.solvers.base import Solver
 from equipoise.types import Judgement, Match, PlayerId, Prompt, user
 
 pytest.importorskip("pyspiel")
-UNIFORM = "movers:any_legal_move"
+UNIFORM = "random_player:any_legal_move"
 
 
 def measured(folder: Path, people: dict, **game: object) -> dict:

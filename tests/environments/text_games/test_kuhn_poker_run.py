@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from small import settings, start, wait_for_record
+from small_runs import settings, start, wait_for_record
 
 import equipoise
 from equipoise.environments.text_games.open_spiel import OpenSpiel

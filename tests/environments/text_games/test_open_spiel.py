@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from judge_context import TestContext
-from movers import any_legal_move
+from random_player import any_legal_move
 
 from equipoise.environments.text_games.game import FORMS, Deals, GameOutcome, legal_index
 from equipoise.environments.text_games.open_spiel import (

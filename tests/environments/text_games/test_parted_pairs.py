@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-from movers import any_legal_move
+from random_player import any_legal_move
 from test_open_spiel import DEALS, judged, played
 
 from equipoise.data.pairs import JudgedMatches

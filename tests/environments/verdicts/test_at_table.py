@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from at_the_table import PROMPT, played, scores
+from judged_matches import PROMPT, played, scores
 from msgspec import structs
 
 from equipoise.environments.red_team.game import RedTeam

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from at_the_table import PROMPT, placed, played, scores
+from judged_matches import PROMPT, placed, played, scores
 
 from equipoise.environments.verdicts.challenge import Challenge
 from equipoise.errors import ConfigError
@@ -128,7 +128,7 @@ def test_the_pool_is_of_the_questions_that_were_worth_something_asked_again_as_t
         Roles(roles={"proposer": "a", "answer": "b"}, raw=0.1).check(GAME, ["a", "b"])
 
 
-@pytest.mark.parametrize("given", ["shorter", PAIRWISE, "at_the_table:ten"], ids=str)
+@pytest.mark.parametrize("given", ["shorter", PAIRWISE, "judged_matches:ten"], ids=str)
 def test_scores_must_be_shares_and_the_judge_has_its_game(given):
     """A function's are known when it has judged; half of those who are compared are right."""
     with pytest.raises(ConfigError, match="between 0 and 1"):

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from at_the_table import PROMPT, blocks, placed, played, scores
+from judged_matches import PROMPT, blocks, placed, played, scores
 
 from equipoise.environments.verdicts.prover_verifier import ProverVerifier
 from equipoise.errors import ConfigError
@@ -82,7 +82,7 @@ def test_an_unreadable_grade_is_paid_nothing_and_a_failed_move_leaves_its_pair_u
 def test_mistakes_are_named():
     with pytest.raises(ConfigError, match="judges the game prover_verifier"):
         placed(Answers(), JUDGE)
-    for gold in ("shorter", "at_the_table:ten"):
+    for gold in ("shorter", "judged_matches:ten"):
         with pytest.raises(ConfigError, match="between 0 and 1"):
             scores(GAME, {"helpful": "4", **grades(10, 1)}, {**JUDGE, "gold": gold})
     with pytest.raises(ValueError, match="low: must be below high = 1"):

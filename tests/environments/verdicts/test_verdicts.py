@@ -4,8 +4,8 @@ import re
 
 import pyarrow.parquet as pq
 import pytest
-from at_the_table import GOLD, PROMPT, blocks, placed, played, scores
 from judge_context import TestContext
+from judged_matches import GOLD, PROMPT, blocks, placed, played, scores
 from msgspec import structs
 
 from equipoise.environments.verdicts.game import Debate, Judged, LeaderFollower

@@ -1,0 +1,3 @@
+"""Another name of `attack_matches`, for branches that still use it."""
+
+from attack_matches import *  # noqa: F403

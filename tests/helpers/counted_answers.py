@@ -1,0 +1,3 @@
+"""Another name of `counting_players`, for branches that still use it."""
+
+from counting_players import *  # noqa: F403

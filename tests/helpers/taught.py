@@ -1,0 +1,3 @@
+"""Another name of `teachable_players`, for branches that still use it."""
+
+from teachable_players import *  # noqa: F403
