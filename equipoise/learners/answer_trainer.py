@@ -108,12 +108,14 @@ class AnswerTrainer(Trainer):
         chunk: int | None,
         share: bool,
         log: Callable[[dict[str, Any]], None],
+        at_start: Callable[[], None] | None = None,
     ) -> None:
         """`rows` are in the order in which they are seen.
 
         `chunk`: answer tokens projected to the vocabulary at a time. `share`: answers may share a
-        row with their prompt. `log` takes each line of metrics. Raises ConfigError where one
-        process sees several GPUs.
+        row with their prompt. `log` takes each line of metrics. `at_start` is called before the
+        first step, or after a checkpoint was read. Raises ConfigError where one process sees
+        several GPUs.
         """
         if args.n_gpu > 1:
             raise ConfigError(
@@ -124,7 +126,11 @@ class AnswerTrainer(Trainer):
         batch_size = args.per_device_train_batch_size
         filled: Any = [*rows, *_filling(rows, batch_size, args.world_size)]
         super().__init__(
-            model, args, data_collator=Rows.collate, train_dataset=filled, callbacks=[_Events(log)]
+            model,
+            args,
+            data_collator=Rows.collate,
+            train_dataset=filled,
+            callbacks=[_Events(log, at_start)],
         )
         for silent in (PrinterCallback, ProgressCallback):
             self.remove_callback(silent)
@@ -224,7 +230,7 @@ class AnswerTrainer(Trainer):
 
     @torch.no_grad()
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
-        """log p of each row's answers, in nats, under the trained model, on every process."""
+        """log p of each row's answers, in nats, under the model as it is, on every process."""
         model: Any = self.model_wrapped
         model.eval()
         head = self.head or AnswerHead(model, self.chunk)
@@ -247,6 +253,8 @@ class AnswerTrainer(Trainer):
         """Write the model, gathered from all processes, for `from_pretrained`."""
         if not self.is_fsdp_enabled:
             self.save_model(str(folder))
+            if self.is_world_process_zero():
+                (folder / "training_args.bin").unlink(missing_ok=True)
             return
         self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # type: ignore[union-attr]
         weights = self.accelerator.get_state_dict(self.model)  # type: ignore[union-attr]
@@ -292,10 +300,15 @@ def _lines(history: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
 class _Events(TrainerCallback):
     """Log the last step, mark whole checkpoints, and repeat their lines after a resumption."""
 
-    def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, log: Callable[[dict[str, Any]], None], at_start: Callable[[], None] | None = None
+    ) -> None:
         self.log = log
+        self.at_start = at_start
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.at_start is not None:
+            self.at_start()
         if state.is_world_process_zero:
             for line in _lines(state.log_history):
                 self.log(line)

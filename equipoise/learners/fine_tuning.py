@@ -10,10 +10,11 @@ gradient_accumulation x processes examples, and of the same ones however that pr
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -25,17 +26,18 @@ from equipoise.errors import ConfigError, NoSignal
 from equipoise.games.base import Game
 from equipoise.learners import automatic
 from equipoise.learners.base import Learner, TrainingBatch
-from equipoise.learners.hand_over import write_probes
 from equipoise.learners.launch import Launch, world_size
 from equipoise.learners.process_group import learn_in_processes
 from equipoise.players.base import Player, Precision
 from equipoise.players.local import Local
+from equipoise.sampling.hand_over import write_probes
+from equipoise.system.folder import write_text
 
 if TYPE_CHECKING:
     import torch
     from transformers import TrainingArguments
 
-    from equipoise.learners.answer_trainer import Objective, Row
+    from equipoise.learners.answer_trainer import AnswerTrainer, Objective, Row
     from equipoise.models.encoding import Encoding
     from equipoise.models.loading import Dtype, Loading
 
@@ -46,6 +48,7 @@ WINDOW = 16
 # too.
 LARGE = 64
 DROPPED = 16  # low bits of a float32 that a bfloat16 has not
+START = "start.json"  # in the scratch folder: the scores of the probes before the first step
 
 
 class FineTuning(Learner):
@@ -126,6 +129,13 @@ class FineTuning(Learner):
             return "bf16_weights"
         return "bf16" if self.precision == "bf16" else "fp32"  # auto counts as fp32
 
+    def has_exact_products(self, player: Local) -> bool:
+        """True if matrix products are of float32; settings without `auto`."""
+        from equipoise.models.device import choose_device, has_tf32
+
+        tf32 = choose_device(player.device).type == "cuda" and has_tf32()
+        return self.precision == "fp32" and not tf32
+
     def shared_key(self, player: Player) -> Hashable | None:
         loading = None if self.launch is not None else base_of(self, player)
         if loading is None:
@@ -196,9 +206,9 @@ def fine_tune(
 
     share: answers may share a forward pass with their prompt. dtype: of whole weights as they are
     written, auto: the model's own; None: as they were trained, or by `rounding`. Returns the last
-    line of metrics. Goes on from a checkpoint in `batch.scratch` of this same training. The
-    processes of `settings.launch` come here again with the same arguments. Raises ConfigError for a
-    player that is no model here, ModelError, and EquipoiseError when the loss is no number.
+    line of metrics. Goes on from a checkpoint of this training in `batch.scratch`. The processes of
+    `launch` come here with the same arguments. Raises ConfigError for a player that is no model
+    here, ModelError, and EquipoiseError when the loss is no number.
     """
     if settings.launch is not None and not batch.launched:
         return learn_in_processes(settings, settings.launch, batch)
@@ -218,6 +228,7 @@ def fine_tune(
             identity = _identity(settings, rows, objective, batch.seed)
             with args.main_process_first(local=False):
                 checkpoint = resumable(batch.scratch, identity)
+            start = StartScores(batch.scratch, identity, rows[: settings.probes])
             trainer = AnswerTrainer(
                 model,
                 args,
@@ -227,11 +238,11 @@ def fine_tune(
                 chunk=settings.chunk,
                 share=share,
                 log=batch.log,
+                at_start=None if checkpoint else lambda: start.score(trainer),
             )
             trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         trainer.assert_finite()
-        probes = [probe_of(row) for row in rows[: settings.probes]]
-        logprobs = trainer.logprobs(probes)
+        end = trainer.logprobs(start.probes)
         if settings.rounding == "stochastic":
             round_weights(trainer.model, seeds.child(batch.seed, "rounding"))
         elif dtype is not None and player.lora is None:
@@ -240,9 +251,8 @@ def fine_tune(
             batch.output.mkdir(parents=True, exist_ok=True)
             trainer.save_whole(batch.output)
             if trainer.is_world_process_zero():
-                (batch.output / "training_args.bin").unlink(missing_ok=True)
                 encoding.save(batch.output)
-                write_probes(batch.output, [row.answers for row in probes], logprobs)
+                start.write_probes(batch.output, end, settings.has_exact_products(player))
         return trainer.summary()
 
 
@@ -298,6 +308,31 @@ def _identity(settings: FineTuning, rows: Sequence[Row], objective: Objective, s
     for row in rows:
         digest.update(row.identity)
     return digest.hexdigest()
+
+
+class StartScores:
+    """The probes' log-probabilities before a training's first step, kept for its resumption."""
+
+    def __init__(self, scratch: Path, identity: str, rows: Sequence[Row]) -> None:
+        """identity: of the training, as of its checkpoints in `scratch`."""
+        self.file, self.identity = scratch / START, identity
+        self.probes = [probe_of(row) for row in rows]
+
+    def score(self, trainer: AnswerTrainer) -> None:
+        """Score the probes and keep the scores, before any checkpoint of this training."""
+        logprobs = trainer.logprobs(self.probes)
+        if trainer.is_world_process_zero():
+            write_text(self.file, json.dumps({"identity": self.identity, "logprobs": logprobs}))
+
+    def write_probes(self, folder: Path, end: Sequence[Sequence[float]], exact: bool) -> None:
+        """Write the probes for the hand-over, with `end`, their scores after the last step."""
+        start = None
+        with suppress(FileNotFoundError, ValueError):
+            content = json.loads(self.file.read_bytes())
+            if content["identity"] == self.identity:
+                start = content["logprobs"]
+        answers = [row.answers for row in self.probes]
+        write_probes(folder, answers, start, end, exact=exact)
 
 
 # -- the player and its model

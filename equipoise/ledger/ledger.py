@@ -391,6 +391,7 @@ class _Facts(msgspec.Struct):
     steps: float | None = 0
     played_gap: float | None = None
     played_share: float | None = None
+    below_precision: str | None = None
     not_compared: str | None = None
 
 

@@ -171,6 +171,10 @@ class AdaptedModel:
         """The model with this adapter active, while the context is open."""
         return self.base.lend(self.adapter)
 
+    def bare(self) -> AdaptedModel:
+        """The same model without an adapter."""
+        return AdaptedModel(self.base, None)
+
 
 class LazyModel:
     """A model that is read when it is first lent."""
@@ -181,9 +185,16 @@ class LazyModel:
 
     def lend(self) -> AbstractContextManager[Any]:
         """The model with its adapter active, while the context is open."""
+        return self._loaded().lend()
+
+    def bare(self) -> AdaptedModel:
+        """The same model without an adapter."""
+        return self._loaded().bare()
+
+    def _loaded(self) -> AdaptedModel:
         if self._model is None:
             self._model = self._read()
-        return self._model.lend()
+        return self._model
 
 
 @contextmanager

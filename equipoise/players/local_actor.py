@@ -389,7 +389,9 @@ class EngineActor(LocalActor):
             n: EngineRow(prompt, seeds[n], limit, views[n].schema)
             for (n, prompt), limit in zip(prompts.items(), limits, strict=True)
         }
-        pending = self._engine.submit(list(rows.values()), self._settings, self.retrace)
+        pending = self._engine.submit(
+            list(rows.values()), self._settings, self.retrace, self.retrace_base
+        )
 
         def wait() -> list[Move]:
             answers = self._engine.engine.wait(pending)
@@ -397,13 +399,22 @@ class EngineActor(LocalActor):
             begun = self._begun(prompts_here, answers, [row.seed for row in rows.values()])
             if begun:
                 further = [EngineRow(each.ids, each.seed, each.limit, None) for each in begun]
-                asked = self._engine.submit(further, self._settings, self.retrace)
+                asked = self._engine.submit(
+                    further, self._settings, self.retrace, self.retrace_base
+                )
                 answers = self._joined(answers, begun, self._engine.engine.wait(asked))
             for (n, row), answer in zip(rows.items(), answers, strict=True):
                 moves[n] = self.move(row.prompt, answer)
             return [moves[n] for n in range(len(views))]
 
         return wait
+
+    def retrace_base(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[int]], temperature: float
+    ) -> list[list[float]]:
+        """As `retrace`, by the model without an adapter."""
+        bare = LocalActor(self.player, self._encoding, self.adapted.bare())
+        return bare.retrace(prompts, answers, temperature)
 
     def sampler_facts(self) -> dict[str, Any]:
         """The engine that answered, and its distance from the model here."""

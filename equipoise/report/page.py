@@ -378,7 +378,10 @@ def hand_over_rows(run: RunDirectory) -> list[tuple[str, ...]]:
         gap = facts.get("not_compared")
         if not gap:
             gap = number(facts["played_gap"], "nats a token")
-        rows.append((str(birth.player), gap, number(facts.get("played_share"), "%")))
+        share = facts.get("below_precision")
+        if not share:
+            share = number(facts.get("played_share"), "%")
+        rows.append((str(birth.player), gap, share))
     return rows
 
 

@@ -13,13 +13,13 @@ from equipoise.data.opponent_logprobs import opponent_logprobs
 from equipoise.evaluation.measures import Measures
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning
-from equipoise.learners.hand_over import compare, has_probes
 from equipoise.players.base import TokenScorer
 from equipoise.runs.contexts import match_context
 from equipoise.runs.executors.dispatcher import RemoteTraining
 from equipoise.runs.monitor import within
 from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.open_run import OpenRun
+from equipoise.sampling.hand_over import compare, has_probes
 from equipoise.system.files import disk_errors, faults, read_json
 from equipoise.types import Episode, Pair, PlayerId
 
@@ -243,7 +243,11 @@ def _hand_over(run: OpenRun, learner: PlayerId, new_checkpoint: PlayerId, t: int
     most = trainer.resolve_auto(run.config.players[learner.name]).max_disagreement
     assert most is not None, "decided for a player"
     hand_over.check(new_checkpoint, most)
-    return hand_over.facts()
+    facts = hand_over.facts()
+    if "below_precision" in facts:
+        message = f"{new_checkpoint}: {facts['below_precision']}"
+        run.monitor.numbers(below_precision=message)
+    return facts
 
 
 def _not_compared(run: OpenRun, new_checkpoint: PlayerId, t: int, reason: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ adapters and the project's own sampler behind it.
         ... {"kind": "vllm", "base_url": server.url} ...
         server.restart()      # as after a crash: no adapter is known any more
         server.logprobs = "raw_logprobs"
+        server.plays = lambda folder: other      # a server that answers with other weights
 """
 
 import json
@@ -15,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import torch
 
 from equipoise.models.loading import load_model
 from equipoise.models.shared_base import SharedBase
@@ -30,6 +32,8 @@ class VllmServer:
         self.adapters: dict[str, str] = {}  # by name: the adapter's name in the model
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.logprobs = "processed_logprobs"
+        # an adapter's folder -> that of the one that answers in its place; None: the base
+        self.plays: Callable[[str], str | None] = lambda folder: folder
         self.tells_mode = False  # whether /server_info is there
         self.asleep = False
         self.break_after: int | None = None  # answers until connections break
@@ -101,7 +105,11 @@ class VllmServer:
         if name != "base" and name not in self.adapters:
             return 404, _error(f"The model `{name}` does not exist.")
         folder = self.adapters.get(name)
+        if folder is not None:
+            folder = self.plays(folder)
         adapter = None if folder is None else self.base.adapter(Path(folder))
+        if "prompt_logprobs" in body:
+            return self._prompt_logprobs(body["prompt"], adapter)
         settings = SamplingSettings(body["temperature"], body["top_k"], body["top_p"])
         prompts = [body["prompt"]]
         with self.base.lend(adapter) as model:
@@ -126,6 +134,16 @@ class VllmServer:
             "finish_reason": "stop" if answer.ended else "length",
         }
         return 200, {"choices": [choice]}
+
+    def _prompt_logprobs(self, prompt: list[int], adapter: str | None) -> tuple[int, Any]:
+        with self.base.lend(adapter) as model, torch.no_grad():
+            logits_TV = model(input_ids=torch.tensor([prompt]), use_cache=False).logits[0]
+        logprob_TV = logits_TV.float().log_softmax(-1)
+        entries: list[dict[str, Any] | None] = [None]
+        for place, token in enumerate(prompt[1:]):
+            value = float(logprob_TV[place, token])
+            entries.append({str(token): {"logprob": value, "rank": 1}})
+        return 200, {"choices": [{"index": 0, "text": "", "prompt_logprobs": entries}]}
 
     def _handler(server) -> type[BaseHTTPRequestHandler]:  # noqa: N805
         class Handler(BaseHTTPRequestHandler):

@@ -401,20 +401,22 @@ def test_new_weights_are_compared_once_with_the_model_here(engine_server):
             moved = {0.7: at_07, 1.0: at_1}[temperature]
             return [[-1 - moved, -3 + moved] for _ in prompts]
 
+        engine.probes = None
         mine = ProbedEngine(engine, lambda: None, (5,))
-        engine.wait(mine.submit(ROWS[:2], SamplingSettings(), retrace))
+        engine.wait(mine.submit(ROWS[:2], SamplingSettings(), retrace, retrace))
         return mine, retrace
 
     mine, retrace = probed(0.25, 0.2)
     assert mine.facts()["probe_gap"] == pytest.approx(0.25)
     prompts = [[0], [1], [0]]
-    assert retraced == [(prompts, [[4, 5]] * 3, 0.7), (prompts, [[4, 5]] * 3, 1.0)]
+    asked = [(prompts, [[4, 5]] * 3, temperature) for temperature in (0.7, 1.0, 1.0)]
+    assert retraced == asked, "against the engine, and once as probes of other weights"
     probes = [body for path, body, _ in server.asked if path == "/v1/completions"][:3]
     assert sorted((p["seed"], p["max_tokens"], p["temperature"]) for p in probes) == [
-        *((0, 5, 0.7), (1, 5, 0.7), (2, 5, 0.7))
+        *((0, 4, 0.7), (1, 4, 0.7), (2, 4, 0.7))
     ]
-    engine.wait(mine.submit(ROWS[:2], SamplingSettings(), retrace))
-    assert len(retraced) == 2, "once for these weights"
+    engine.wait(mine.submit(ROWS[:2], SamplingSettings(), retrace, retrace))
+    assert len(retraced) == 3, "once for these weights"
     assert probed(0.01, 0.0)[0].facts()["probe_gap"] == pytest.approx(0.01)  # rounding
     with pytest.raises(ModelError, match=r"raw ones, .* are 0\.25 nats a token off, and 0\.12"):
         probed(0.25, 0.12)

@@ -3,10 +3,10 @@
 import pytest
 from small_runs import SMALL, settings
 
-from equipoise.learners.hand_over import FILE
 from equipoise.learners.preference_learner import Preference
 from equipoise.report.page import hand_over_rows
 from equipoise.runs.directory import RunDirectory
+from equipoise.sampling.hand_over import FILE
 
 
 @pytest.mark.long

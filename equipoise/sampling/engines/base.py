@@ -101,6 +101,13 @@ class EngineAdapter:
         return cls(f"{ADAPTER_PREFIX}{player}:{digest.hexdigest()}", folder.resolve())
 
 
+def player_of(name: str) -> str:
+    """The player whose adapter has this name at an engine; other names are left as they are."""
+    if not name.startswith(ADAPTER_PREFIX):
+        return name
+    return name.removeprefix(ADAPTER_PREFIX).rpartition(":")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class ServedModels:
     """The base model's name at a server, and the adapters it holds, the oldest first."""
@@ -141,8 +148,9 @@ class RemoteSampler(Sampler):
     """Servers of one base model, which answer token ids with token ids.
 
     A sampler of one's own defines `answer_path`, `logprobs_are`, `body` and `read`. What it leaves
-    out of the rest is not supported: without `load` its players do not learn, and without
-    `put_to_sleep` it keeps its memory.
+    out of the rest is not supported: without `load` its players do not learn, without `score_body`
+    and `read_scores` new weights are not told from old ones, and without `put_to_sleep` it keeps
+    its memory.
     """
 
     base_url: tuple[Url, ...] = Field(
@@ -197,6 +205,11 @@ class RemoteSampler(Sampler):
     def where(self) -> str:
         return ", ".join(self.base_url)
 
+    @property
+    def scores(self) -> bool:
+        """True if it gives log-probabilities of given answers, by which weights are told apart."""
+        return type(self).score_body is not RemoteSampler.score_body
+
     def key(self) -> str | None:
         """The key itself, from the environment. Raises ConfigError where it is not set."""
         return key_of(self.api_key_env, self.where)
@@ -212,6 +225,16 @@ class RemoteSampler(Sampler):
         self, reply: Any, settings: SamplingSettings, stop_ids: Sequence[int]
     ) -> SampledAnswer:
         """The answer in a server's JSON. Raises ValueError where it holds none."""
+
+    def score_body(
+        self, model: str, prompt: Sequence[int], answer: Sequence[int]
+    ) -> dict[str, Any]:
+        """The request to `answer_path` for the log-probabilities of a given answer."""
+        raise ServerRefused(f"{self.kind} scores no answers", UNSUPPORTED)
+
+    def read_scores(self, reply: Any, answer: Sequence[int]) -> list[float]:
+        """log p of each of the answer's tokens at temperature 1, in nats. Raises ValueError."""
+        raise ServerRefused(f"{self.kind} scores no answers", UNSUPPORTED)
 
     async def version(self, server: JsonServer) -> str:
         """The engine's version."""

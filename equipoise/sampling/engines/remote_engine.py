@@ -13,9 +13,12 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
+
+import numpy as np
 
 from equipoise.errors import ModelError, UserError
 from equipoise.models.device import return_unused_memory
@@ -29,7 +32,9 @@ from equipoise.sampling.engines.base import (
     Sampler,
     ServerGone,
     ServerRefused,
+    player_of,
 )
+from equipoise.sampling.hand_over import Scores, check_arrival
 from equipoise.system.addresses import is_loopback
 from equipoise.system.http_bounds import (
     brief_message,
@@ -48,6 +53,7 @@ TOO_LONG = 413  # the HTTP status for what is too large
 FAULT = 500  # the HTTP status of an engine that failed on what it was asked; it is not asked again
 PROBE_TEMPERATURE = 0.7  # at 1, raw log-probabilities are the right ones
 PROBE_TOKENS = 16  # of a probe's answer, at most
+BASE = "the base model"  # the weights without an adapter
 ROUNDING = 0.02  # nats a token: a smaller gap is rounding, whatever else it is near to
 
 PendingAnswers = concurrent.futures.Future[list[SampledAnswer]]
@@ -90,6 +96,10 @@ class Engine:
         # The thread knows the loop alone, and ends with the engine's last user.
         weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
         self._facts: dict[str, str] | None = None
+        self.probes: EngineProbes | None = None
+        """The probes of all players' weights; None: nothing was sampled yet."""
+        self.arrivals: dict[str, dict[str, Any]] = {}
+        """By the name of weights, the facts of how they arrived."""
 
     # -- from any thread
 
@@ -188,6 +198,7 @@ class Engine:
             server = self._servers[(place + attempt) % len(self._servers)]
             try:
                 model = await server.prepare(adapter)
+                await self._prove(server, adapter)
                 body = self.settings.body(model, row, settings, stop_ids)
                 reply = await server.ask(body, adapter)
                 return self.settings.read(reply, settings, stop_ids)
@@ -199,11 +210,46 @@ class Engine:
                 await asyncio.sleep(max(error.wait, pause_after(attempt + 1)))
             except ServerRefused as error:
                 raise ModelError(f"sampler {server.url}: {error}") from error
+            except ModelError:
+                raise  # other weights answer
             except (ValueError, LookupError, TypeError) as error:
                 raise ModelError(
                     f"sampler {server.url}: its answer cannot be read: {error!r}"
                 ) from error
         raise AssertionError("the attempts have no end")
+
+    async def _prove(self, server: EngineServer, adapter: EngineAdapter | None) -> None:
+        """Have a server prove that an adapter is the one that was sent, once while it is up.
+
+        Raises ModelError where others than these weights answer.
+        """
+        probes = self.probes
+        if adapter is None or probes is None or adapter.name not in probes.sent:
+            return
+        async with server.proving:
+            if adapter.name in server.proved:
+                return
+            if BASE not in server.received:
+                server.received[BASE] = await server.score(None, probes)
+            received_A = await server.score(adapter, probes)
+            known: dict[str, Scores] = {}
+            for name, before_A in server.received.items():
+                if name != adapter.name:
+                    shown = name if player_of(name) in known else player_of(name)
+                    known[shown] = Scores(probes.sent[name], before_A)
+            new = Scores(probes.sent[adapter.name], received_A)
+            try:
+                hand_over, untold = check_arrival(
+                    player_of(adapter.name), new, known, self.settings.max_gap
+                )
+            except ModelError as error:
+                raise ModelError(f"sampler {server.url}: {error}") from error
+            server.proved.add(adapter.name)
+            server.keep_scores(adapter.name, received_A)
+            facts = hand_over.facts()
+            if untold:
+                facts["not_told_from"] = untold
+            self.arrivals[adapter.name] = facts
 
     async def _check(self, server: EngineServer) -> None:
         await server.prepare(None)
@@ -259,6 +305,11 @@ class EngineServer:
         self._adapters: OrderedDict[str, None] | None = None  # by last use; None: not known
         self._base = ""
         self._lock = asyncio.Lock()
+        self.proving = asyncio.Lock()
+        self.proved: set[str] = set()
+        """The names of adapters that have proved to be those that were sent, since it is up."""
+        self.received: dict[str, np.ndarray] = {}
+        """By the name of weights, what it gave the probes; the base first, then the oldest."""
         self.asleep = False
         self._key = settings.key()
         self._client = BoundedClient(
@@ -286,6 +337,16 @@ class EngineServer:
             if adapter is not None and self.settings.lacks_adapter(error.status, str(error)):
                 raise ServerGone(str(error)) from error
             raise
+
+    async def score(self, adapter: EngineAdapter | None, probes: EngineProbes) -> np.ndarray:
+        """log p of the probes' answers, by token at temperature 1, in nats, with an adapter."""
+        model = await self.prepare(adapter)
+        scores: list[float] = []
+        for prompt, answer in zip(probes.prompts, probes.answers, strict=True):
+            body = self.settings.score_body(model, prompt, answer)
+            reply = await self.ask(body, adapter)
+            scores += self.settings.read_scores(reply, answer)
+        return np.array(scores)
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         import httpx2
@@ -346,17 +407,40 @@ class EngineServer:
         """Ask the server anew what it holds: it may have been restarted."""
         self._adapters = None
         self.asleep = False
+        # Its scores stay: what it plays from now on is held against them.
+        self.proved.clear()
+
+    def keep_scores(self, name: str, received_A: np.ndarray) -> None:
+        """Keep what it gave the probes with an adapter; the oldest make room, the base never."""
+        self.received.pop(name, None)
+        self.received[name] = received_A
+        adapters = [name for name in self.received if name != BASE]
+        for oldest in adapters[: -self.settings.adapters]:
+            del self.received[oldest]
 
 
-# -- one player's part
+# -- the weights that arrive
+
+
+@dataclass(frozen=True)
+class EngineProbes:
+    """Answers on which all weights of an engine are compared, by token ids.
+
+    `sent` holds what the model here gives their tokens, for each weights by name, BASE among them.
+    """
+
+    prompts: list[list[int]]
+    answers: list[list[int]]
+    sent: dict[str, np.ndarray]
 
 
 class ProbedEngine:
     """An engine as one player's actor asks it, compared with the model here when weights change.
 
-    A probe samples a few answers at temperature 0.7 and asks the model here for their
+    First a few answers of the base are sampled at temperature 0.7, and the model here gives them
     log-probabilities at 0.7 and at 1. Nearer to the latter, the engine gives raw ones; near to
-    neither, it holds other weights.
+    neither, it holds another model. These answers are the probes on which each server then proves
+    that new weights arrived (`sampling.hand_over`). What is sampled with them is compared, too.
     """
 
     def __init__(
@@ -367,39 +451,82 @@ class ProbedEngine:
         self._weights = weights
         self._stop_ids = stop_ids
         self._gaps: dict[str, float] = {}  # weights -> the mean gap that their probe gave
-        self._last = ""
+        self._last = BASE
 
     def submit(
-        self, rows: Sequence[EngineRow], settings: SamplingSettings, retrace: Retrace
+        self,
+        rows: Sequence[EngineRow],
+        settings: SamplingSettings,
+        retrace: Retrace,
+        retrace_base: Retrace,
     ) -> PendingAnswers:
-        """Send the rows for `wait`; `retrace` asks the model here. Raises ModelError."""
+        """Send the rows for `wait`. Raises ModelError where other weights answer.
+
+        `retrace` asks the model here with the weights that play now, `retrace_base` without any.
+        """
         adapter = self._weights()
-        self._last = "the base model" if adapter is None else adapter.name
+        self._last = BASE if adapter is None else adapter.name
         if rows and self._last not in self._gaps and self.engine.settings.probes:
-            self._gaps[self._last] = self._probe(adapter, rows, retrace)
+            if self.engine.probes is None:
+                gap, self.engine.probes = self._first_probes(rows, retrace_base)
+                self._gaps[BASE] = gap
+            if adapter is not None:
+                self._send_scores(adapter, self.engine.probes, retrace)
+            if self._last not in self._gaps:
+                probes, answers = self._sample_probes(adapter, rows)
+                self._gaps[self._last] = self._check_logprobs(probes, answers, retrace)
         return self.engine.submit(adapter, rows, settings, self._stop_ids)
 
     def facts(self) -> dict[str, Any]:
-        """The engine's facts, and the gap of the weights that played last."""
-        gap = self._gaps.get(self._last)
-        return self.engine.facts() | ({} if gap is None else {"probe_gap": gap})
+        """The engine's facts, the gap of the weights that played last, and how they arrived."""
+        facts: dict[str, Any] = dict(self.engine.facts())
+        if self._last in self._gaps:
+            facts["probe_gap"] = self._gaps[self._last]
+        return facts | self.engine.arrivals.get(self._last, {})
 
-    def _probe(
-        self, adapter: EngineAdapter | None, rows: Sequence[EngineRow], retrace: Retrace
-    ) -> float:
-        """The mean gap, in nats a token, to the model here. Raises ModelError."""
+    def _first_probes(
+        self, rows: Sequence[EngineRow], retrace_base: Retrace
+    ) -> tuple[float, EngineProbes]:
+        """The gap between the base there and here, and its answers as probes of all weights."""
+        probes, answers = self._sample_probes(None, rows)
+        gap = self._check_logprobs(probes, answers, retrace_base)
+        prompts = [probe.prompt for probe in probes]
+        ids = [answer.token_ids for answer in answers]
+        base = flat(retrace_base(prompts, ids, 1.0))
+        return gap, EngineProbes(prompts, ids, {BASE: base})
+
+    def _send_scores(self, adapter: EngineAdapter, probes: EngineProbes, retrace: Retrace) -> None:
+        """Score the probes here with new weights, for the servers to be compared with."""
+        if self.engine.settings.scores and adapter.name not in probes.sent:
+            scores = retrace(probes.prompts, probes.answers, 1.0)
+            probes.sent[adapter.name] = flat(scores)
+
+    def _sample_probes(
+        self, adapter: EngineAdapter | None, rows: Sequence[EngineRow]
+    ) -> tuple[list[EngineRow], list[SampledAnswer]]:
+        """A few rows, and what the engine answers with these weights."""
         from equipoise.models.token_choice import SamplingSettings
 
-        sampler = self.engine.settings
         distinct = list({tuple(row.prompt): row for row in rows}.values())
-        chosen = [distinct[n % len(distinct)] for n in range(sampler.probes)]
-        probes = [
-            EngineRow(row.prompt, n, min(PROBE_TOKENS, row.limit)) for n, row in enumerate(chosen)
-        ]
+        probes: list[EngineRow] = []
+        for number in range(self.engine.settings.probes):
+            row = distinct[number % len(distinct)]
+            # a server that scores an answer samples a token behind it
+            limit = max(1, min(PROBE_TOKENS, row.limit - 1))
+            probes.append(EngineRow(row.prompt, number, limit))
         settings = SamplingSettings(PROBE_TEMPERATURE)
-        answers = self.engine.sample(adapter, probes, settings, self._stop_ids)
-        gap = _gap(probes, answers, retrace, PROBE_TEMPERATURE)
-        raw_gap = _gap(probes, answers, retrace, 1.0)
+        return probes, self.engine.sample(adapter, probes, settings, self._stop_ids)
+
+    def _check_logprobs(
+        self, probes: Sequence[EngineRow], answers: Sequence[SampledAnswer], retrace: Retrace
+    ) -> float:
+        """The mean gap, in nats a token, to the model here. Raises ModelError."""
+        sampler = self.engine.settings
+        prompts = [probe.prompt for probe in probes]
+        ids = [answer.token_ids for answer in answers]
+        theirs = flat([answer.logprobs for answer in answers])
+        gap = mean_gap(theirs, flat(retrace(prompts, ids, PROBE_TEMPERATURE)))
+        raw_gap = mean_gap(theirs, flat(retrace(prompts, ids, 1.0)))
         where = f"sampler {sampler.where}"
         if gap > ROUNDING and raw_gap < gap / 2:
             raise ModelError(
@@ -417,16 +544,12 @@ class ProbedEngine:
         return gap
 
 
-def _gap(
-    rows: Sequence[EngineRow],
-    answers: Sequence[SampledAnswer],
-    retrace: Retrace,
-    temperature: float,
-) -> float:
-    """The mean distance of the answers' log-probabilities from those of the model here."""
-    prompts = [row.prompt for row in rows]
-    ids = [answer.token_ids for answer in answers]
-    ours = [value for row in retrace(prompts, ids, temperature) for value in row]
-    theirs = [value for answer in answers for value in answer.logprobs]
-    distances = [abs(a - b) for a, b in zip(ours, theirs, strict=True)]
-    return sum(distances) / len(distances)
+def flat(rows: Sequence[Sequence[float]]) -> np.ndarray:
+    """The numbers of all rows, one after another."""
+    return np.array([value for row in rows for value in row])
+
+
+def mean_gap(first: np.ndarray, second: np.ndarray) -> float:
+    """The mean distance of two lists of log-probabilities."""
+    assert len(first) == len(second), "log-probabilities of the same tokens"
+    return float(np.abs(first - second).mean())

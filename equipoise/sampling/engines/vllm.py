@@ -77,6 +77,32 @@ class Vllm(RemoteSampler):
         uncut = [] if settings.cuts else values
         return SampledAnswer(list(ids), values, uncut, ids[-1] in stop_ids)
 
+    def score_body(
+        self, model: str, prompt: Sequence[int], answer: Sequence[int]
+    ) -> dict[str, Any]:
+        """A request that reads prompt and answer as one prompt; what follows is not used."""
+        return {
+            "model": model,
+            "prompt": [*prompt, *answer],
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "prompt_logprobs": 0,
+            "return_token_ids": True,
+            "ignore_eos": True,
+        }
+
+    def read_scores(self, reply: Any, answer: Sequence[int]) -> list[float]:
+        """The answer's tokens stand last in the prompt, each by its id."""
+        match reply:
+            case {"choices": [{"prompt_logprobs": [*entries]}]} if len(entries) > len(answer):
+                own = entries[-len(answer) :]
+            case _:
+                raise ValueError(f"no log-probabilities of the prompt in {reply!r:.200}")
+        scores: list[float] = []
+        for token, entry in zip(answer, own, strict=True):
+            scores.append(float(entry[str(token)]["logprob"]))
+        return scores
+
     async def version(self, server: JsonServer) -> str:
         reply = await server.get("/version")
         return str(reply["version"]) if isinstance(reply, Mapping) else str(reply)

@@ -10,13 +10,13 @@ from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import round_stochastically
-from equipoise.learners.hand_over import HandOver, compare, has_probes, slope, write_probes
 from equipoise.learners.preference_learner import Preference
 from equipoise.losses.base import PreferenceLoss
 from equipoise.models.packing import PromptAnswers
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.local import Local
+from equipoise.sampling.hand_over import HandOver, compare, has_probes, slope, write_probes
 from equipoise.types import Pair, PlayerId, user
 
 NEWBORN = PlayerId("policy", 1)
@@ -151,23 +151,53 @@ class Says:
         return self.sums
 
 
+PROBES = [PromptAnswers([1, 2], [[3], [4, 5]]), PromptAnswers([6], [[7, 8]])]
+
+
 def test_what_is_compared_is_what_the_learner_wrote(tmp_path):
-    """Of five tokens: nothing moved, or Δ (1, 2, 0) where the learner's is (1, 1, -1)."""
-    probes = [PromptAnswers([1, 2], [[3], [4, 5]]), PromptAnswers([6], [[7, 8]])]
+    """Of five tokens: Δ (1, 2, 0) is played where the learner's is (1, 1, -1)."""
     assert not has_probes(tmp_path)
-    write_probes(tmp_path, probes, [[-1.0, -2.0], [-3.0]])
+    write_probes(tmp_path, PROBES, [[-2.5, -3.5], [-2.5]], [[-1.5, -2.5], [-3.5]])
     assert has_probes(tmp_path)
     before, after = Says(-2.0, -3.0, -2.0), Says(-1.0, -1.0, -2.0)
     found = compare(tmp_path, before, after)
     assert before.asked == after.asked == ([[1, 2], [1, 2], [6]], [[3], [4, 5], [7, 8]])
-    assert found.gap == pytest.approx(2 / 5) and found.share == pytest.approx(1.0)
-    assert found.facts() == {"played_gap": found.gap, "played_share": found.share}
+    assert found.gap == pytest.approx(3.5 / 5) and found.share == pytest.approx(1.0)
     assert found.share_error == pytest.approx(math.sqrt(2 / 2 / 3))
-    for moved, known in ((1.01e-4, True), (0.99e-4, False)):
-        start = Says(-1 - 5 * moved, -2.0, -3.0)
-        found = compare(tmp_path, start, Says(-1.0, -2.0, -3.0))
+    assert set(found.facts()) == {"played_gap", "below_precision"}, "one error is more than a half"
+
+
+def test_what_moved_less_than_rounding_is_not_told(tmp_path):
+    for moved, known in ((1.01e-5, True), (0.99e-5, False)):
+        start = [[-1 - 5 * moved, -2.0], [-3.0]]
+        write_probes(tmp_path, PROBES, start, [[-1.0, -2.0], [-3.0]])
+        found = compare(tmp_path, Says(-1 - 5 * moved, -2.0, -3.0), Says(-1.0, -2.0, -3.0))
         assert math.isnan(found.share) == (not known) and found.gap == 0
         assert ("played_share" in found.facts()) == known
+        assert ("below_precision" in found.facts()) == (not known)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_change_below_the_noise_of_a_short_learner_does_not_stop_the_run(tmp_path, exact):
+    """The sides are .01 nats apart under the same weights; the learner saw a change of .003."""
+    noise = np.array([0.02, -0.02, 0.02])
+    start = np.array([-1.0, -2.0, -3.0])
+    learned = np.array([0.003, -0.002, 0.004])
+    end = start + learned
+    write_probes(tmp_path, PROBES, [start[:2], start[2:]], [end[:2], end[2:]], exact=exact)
+    played = compare(tmp_path, Says(*start + noise), Says(*start + noise))
+    if exact:  # what an exact learner saw is no noise
+        with pytest.raises(ConfigError, match="0% of what was learned is played"):
+            played.check(NEWBORN, 0.25)
+    else:
+        played.check(NEWBORN, 0.25)
+        assert "below_precision" in played.facts()
+
+
+def test_a_training_that_wrote_no_start_is_judged_by_its_gap(tmp_path):
+    write_probes(tmp_path, PROBES, None, [[-1.0, -2.0], [-3.0]])
+    found = compare(tmp_path, Says(-2.0, -3.0, -2.0), Says(-1.0, -1.0, -3.0))
+    assert found.gap == pytest.approx(1 / 5) and math.isnan(found.share)
 
 
 def test_a_share_has_to_be_too_low_by_three_errors():
