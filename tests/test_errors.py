@@ -55,7 +55,8 @@ def test_no_character_reaches_a_terminal_that_it_obeys():
             assert code == 0x7F or ord(shown) - 0x2400 == code
         else:
             assert shown == "\ufffd", hex(code)
-    assert errors.clean("a\r\nb\rc") == "a\nb␍c" and errors.clean("\x7f") == "␡"
+    assert errors.clean("a\r\nb\rc") == "a\nb␍c"
+    assert errors.clean("\x7f") == "␡"
 
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type)]

@@ -37,7 +37,8 @@ def test_links_on_the_package_index_lead_to_files():
     for rule in RULES:
         page = re.sub(rule["pattern"], rule["replacement"], page)
     links = ADDRESS.findall(page)
-    assert len(links) > 10 and all((ROOT / link).exists() for link in links)
+    assert len(links) > 10
+    assert all((ROOT / link).exists() for link in links)
     assert not re.findall(r"\]\((?!https?://|#)", page)
 
 
@@ -51,7 +52,8 @@ def test_every_address_of_the_project_is_the_same():
 def test_the_changelog_has_this_version():
     text = (ROOT / "CHANGELOG.md").read_text()
     versions = re.findall(r"^## \[([^]]+)\]", text, re.MULTILINE)
-    assert versions[0] == "Unreleased" and META["project"]["version"] in versions
+    assert versions[0] == "Unreleased"
+    assert META["project"]["version"] in versions
     links = set(re.findall(r"^\[([^]]+)\]: https://", text, re.MULTILINE))
     assert links == set(versions)
 
@@ -139,7 +141,8 @@ def test_actions_are_fixed_by_commit_and_what_is_packaged_says_where_it_comes_fr
     punkt = ROOT / "equipoise" / "payoffs" / "nltk_data"
     listed = (punkt / "tokenizers" / "punkt_tab" / "english" / "abbrev_types.txt").read_text()
     origin = (punkt / "ORIGIN.md").read_text()
-    assert f"{len(listed.split())} common English abbreviations" in origin and "(MIT)" in origin
+    assert f"{len(listed.split())} common English abbreviations" in origin
+    assert "(MIT)" in origin
 
 
 @pytest.mark.slow

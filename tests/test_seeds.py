@@ -34,7 +34,8 @@ def test_uniform_is_uniform(axis: str):
         if axis == "rows"
         else seeds.uniform(rows[:1].repeat(20_000), np.arange(20_000))
     )
-    assert values.min() >= 0 and values.max() < 1
+    assert values.min() >= 0
+    assert values.max() < 1
     counts, _ = np.histogram(values, 20, (0, 1))
     chi2 = ((counts - 1000) ** 2 / 1000).sum()
     assert chi2 < 45  # 19 degrees of freedom: above this once in a thousand

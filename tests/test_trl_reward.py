@@ -28,7 +28,8 @@ def vowels(prompt, text):
 )
 def test_any_way_to_name_a_judge(judge):
     rewards = equipoise.trl.reward(judge)([ASKED] * 2, ["four", "it is four"])
-    assert len(rewards) == 2 and rewards[0] > rewards[1]
+    assert len(rewards) == 2
+    assert rewards[0] > rewards[1]
 
 
 def test_a_function_and_what_it_cannot_judge():
@@ -107,9 +108,11 @@ def test_a_member_without_a_word_is_named_once_and_counted():
     with pytest.warns(UserWarning, match=r"right of panel\S+ left .* unjudged: .*'answer'") as said:
         for _ in range(2):
             rewards = judge([ASKED] * 2, ["4", "5 it is"], log_metric=logged.__setitem__)
-    assert rewards == [-1.0, -3.0] and len(said) == 1
+    assert rewards == [-1.0, -3.0]
+    assert len(said) == 1
     shares = {key.partition("/")[2]: value for key, value in logged.items()}
-    assert shares["right/unjudged"] == 1 and shares["brief/unjudged"] == shares["unjudged"] == 0
+    assert shares["right/unjudged"] == 1
+    assert shares["brief/unjudged"] == shares["unjudged"] == 0
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ def matches(config):
 @pytest.mark.long
 def test_matches_are_planned_by_the_teacher_and_its_settings(config, matches):
     planned = matches.plan_matches()
-    assert len(matches.prompts) == 2 and len(planned) == 6
+    assert len(matches.prompts) == 2
+    assert len(planned) == 6
     assert [plan.prompt.id for plan in planned] == [p.id for p in matches.prompts for _ in range(3)]
     assert len({plan.id for plan in planned}) == len({plan.seed for plan in planned}) == 6
     assert all(PlayerId(cold_start.TEACHER) in plan.seats.values() for plan in planned)
@@ -37,7 +38,8 @@ def test_matches_are_planned_by_the_teacher_and_its_settings(config, matches):
     other = TeacherMatches(config, teacher_named("{kind: scripted, text: a}"), 2, 1)
     assert not {plan.id for plan in other.plan_matches()} & {plan.id for plan in planned}
     whole = TeacherMatches(config, teacher_named("clerk"), 1)
-    assert len(whole.prompts) > 2 and whole.prompts[:2] == matches.prompts
+    assert len(whole.prompts) > 2
+    assert whole.prompts[:2] == matches.prompts
 
 
 def test_a_recipe_without_a_single_learner_of_a_role_has_no_traces():
@@ -81,8 +83,10 @@ def test_the_best_play_on_each_prompt_is_kept(config, matches):
     said = "none of the 7 matches is good enough: 4 are well formed, and --least is 9.5"
     assert said in str(refused.value)
     rows = matches.rows(plays)
-    assert rows[1]["written"] == ["best", " ", "last"] and rows[1]["scores"] == best
-    assert rows[4]["scores"] is rows[5]["scores"] is None and rows[4]["reason"] == "none"
+    assert rows[1]["written"] == ["best", " ", "last"]
+    assert rows[1]["scores"] == best
+    assert rows[4]["scores"] is rows[5]["scores"] is None
+    assert rows[4]["reason"] == "none"
     assert rows[6]["prompt"][0]["content"] == two.messages[0].content
 
 
@@ -90,7 +94,8 @@ def test_traces_are_written_for_trl(tmp_path):
     trace = Trace((user("Ł?"),), "so", "file", {"mutual": 0.5})
     write_traces([trace, trace], tmp_path / "traces.jsonl")
     text = (tmp_path / "traces.jsonl").read_text()
-    assert "Ł" in text and text.count("\n") == 2
+    assert "Ł" in text
+    assert text.count("\n") == 2
     assert json.loads(text.splitlines()[0]) == {
         "prompt": [{"role": "user", "content": "Ł?"}],
         "completion": [{"role": "assistant", "content": "so"}],
@@ -117,7 +122,8 @@ def test_traces_lie_where_they_are_asked_for_and_are_not_played_twice(command, t
     assert first.code == again.code == 0, first.err
     assert first.facts == again.facts
     rows = (tmp_path / "a" / "b" / "candidates.jsonl").read_text().splitlines()
-    assert len(rows) == 4 and (tmp_path / "a" / "b" / "traces.jsonl").is_file()
+    assert len(rows) == 4
+    assert (tmp_path / "a" / "b" / "traces.jsonl").is_file()
 
 
 @pytest.mark.long
@@ -141,12 +147,15 @@ def test_a_model_learns_the_traces_as_the_recipe_says(config, tmp_path, monkeypa
         training=training,
         monitor=monitor,
     )
-    assert started.model == tmp_path / "model" / "here" and started.kept == len(given["data"]) > 0
+    assert started.model == tmp_path / "model" / "here"
+    assert started.kept == len(given["data"]) > 0
     lines = [json.loads(line) for line in started.traces.read_text().splitlines()]
     assert [text for _, text in given["data"]] == [row["completion"][0]["content"] for row in lines]
     assert (given["model"], given["out"]) == ("builtin", tmp_path / "model")
-    assert given["settings"] is training and given["monitor"] is monitor
-    assert given["seed"] == config.seed and given["overwrite"] is True
+    assert given["settings"] is training
+    assert given["monitor"] is monitor
+    assert given["seed"] == config.seed
+    assert given["overwrite"] is True
     player = config.players[config.learning[0]]
     for setting in ("max_length", "template", "template_options"):
         assert given[setting] == getattr(player, setting)

@@ -65,8 +65,10 @@ def run(three, tmp_path, monkeypatch):
 
 def test_a_finished_run_goes_on(run, six, command):
     done = command("resume", run, "-s", "generations=6")
-    assert done.code == 0 and done.err == ""
-    assert weights(run) == weights(six) and len(weights(run)) >= 6
+    assert done.code == 0
+    assert done.err == ""
+    assert weights(run) == weights(six)
+    assert len(weights(run)) >= 6
     unordered = {"prompts"}  # those of the added generations come after what was played
     ours, whole = records(run), records(six)
     for table in ours:
@@ -107,7 +109,8 @@ def test_prompts_are_dealt_to_added_generations_as_to_all(tmp_path):
     equipoise.run("quickstart", [*settings, "generations=2"], out=long, progress=False)
     made = equipoise.run("quickstart", [*settings, "generations=1"], out=short, progress=False)
     made.resume({"generations": 2}, progress=False)
-    assert weights(short) == weights(long) and len(weights(long)) == 2
+    assert weights(short) == weights(long)
+    assert len(weights(long)) == 2
     ours, whole = records(short, order=False), records(long, order=False)
     assert ours.keys() == whole.keys()
     for table in ours.keys() - {"metrics"}:  # they have tokens per second
@@ -131,7 +134,8 @@ def test_what_changes_recorded_results_is_refused(run, setting, message, monkeyp
     before = (run / "config.yaml").read_bytes()
     with pytest.raises(ConfigError, match=message):
         equipoise.open_run(run).resume([setting], progress=False)
-    assert (run / "config.yaml").read_bytes() == before and changes(run) == []
+    assert (run / "config.yaml").read_bytes() == before
+    assert changes(run) == []
 
 
 def _rows(folder: Path, count: int, name: str = "row") -> Path:
@@ -170,7 +174,8 @@ def test_added_generations_need_prompts_of_the_same_source(tmp_path, rows, name,
     _rows(tmp_path, rows, name)
     with pytest.raises(ConfigError, match=message):
         made.resume(["generations=2"], progress=False)
-    assert made.config.generations == 1 and changes(tmp_path / "run") == []
+    assert made.config.generations == 1
+    assert changes(tmp_path / "run") == []
     made.resume(progress=False)
 
 

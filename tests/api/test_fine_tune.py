@@ -19,7 +19,8 @@ def test_a_training_is_followed_step_by_step(model_folder, tmp_path):
     assert monitor.parts == pytest.approx(4)
     assert len(monitor.named) == 4
     assert all(set(named) == {"loss", "tokens_per_second"} for named in monitor.named)
-    assert made.metrics["loss"] == monitor.named[-1]["loss"] and made.metrics["steps"] == 4
+    assert made.metrics["loss"] == monitor.named[-1]["loss"]
+    assert made.metrics["steps"] == 4
     assert (made.model, made.examples) == (out, 6)
     assert (out / "config.json").is_file()
     assert [path.name for path in tmp_path.iterdir()] == ["made"]

@@ -126,7 +126,8 @@ def test_the_run_says_what_it_is(run):
     assert repr(run).startswith("Run 'quickstart' in ")
     assert "finished, 1 of 1 generations; policy@1 scores" in repr(run)
     assert "<td>policy@1</td>" in run._repr_html_()
-    assert run.status()["finished"] and run.config.generations == 1
+    assert run.status()["finished"]
+    assert run.config.generations == 1
     assert run.report() == run.path / "report.html"
     assert repr(equipoise.open_run(run.path)) == repr(run)
     with pytest.raises(RunError, match="no run here"):
@@ -150,7 +151,8 @@ def test_the_frames_agree_with_each_other_and_with_what_was_measured(run):
     assert (both.answer_x == both.answer_y).all()
     assert set(run.matches("held_out", generation=1).player) == {"policy@1"}
     pairs = run.pairs()
-    assert len(pairs) and (pairs.score_chosen > pairs.score_rejected).all()
+    assert len(pairs)
+    assert (pairs.score_chosen > pairs.score_rejected).all()
     ratings = run.ratings()
     assert set(ratings.by) == {"league"}
     assert set(ratings.player) == {"policy@0", "policy@1"}
@@ -174,7 +176,8 @@ def test_without_pandas_they_are_tables_and_without_both_one_message(run, monkey
 @pytest.mark.long
 def test_an_own_judge_and_an_own_rating_look_anew(run):
     rejudgement = run.rejudge(Polite, generation=1, progress=False)
-    assert rejudgement.matches == 8 and set(rejudgement.scores) == {"policy@1"}
+    assert rejudgement.matches == 8
+    assert set(rejudgement.scores) == {"policy@1"}
     judgements = run.judgements("held_out", 1)
     assert set(judgements.judge) == {"clerk", rejudgement.judge}
     assert "utility_length" in judgements
@@ -232,7 +235,8 @@ def test_out_is_what_the_command_gives(tmp_path, monkeypatch, capsys):
     run = equipoise.run("rock_paper_scissors", {"generations": 1})
     assert run.path == tmp_path / "runs" / "rock_paper_scissors"
     shown = capsys.readouterr().out
-    assert "\x1b" not in shown and "\r" not in shown
+    assert "\x1b" not in shown
+    assert "\r" not in shown
     named = equipoise.run({"extends": "rock_paper_scissors", "name": "own"}, ["generations=1"])
     assert named.path == tmp_path / "runs" / "own"
     assert os.path.relpath(named.path) in repr(named)

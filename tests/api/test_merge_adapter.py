@@ -41,7 +41,8 @@ def test_the_merged_model_answers_as_the_adapter_does(command, adapter_copy, tmp
         weights[name] = 0.2 * torch.randn(weight.shape, generator=dice)
     save_file(weights, adapter / "adapter_model.safetensors")
     done = command("merge", adapter, "--to", "whole", "--json")
-    assert done.code == 0 and done.facts == {"model": "whole", "pushed": None}
+    assert done.code == 0
+    assert done.facts == {"model": "whole", "pushed": None}
     merged = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "whole")
     ids = torch.tensor([tokenizer.encode("How much is 3 + 4?")])
@@ -53,7 +54,8 @@ def test_the_merged_model_answers_as_the_adapter_does(command, adapter_copy, tmp
     assert not torch.allclose(whole, base, atol=1e-2)
     assert tokenizer.chat_template
     card = ModelCard.load(tmp_path / "whole" / "README.md")
-    assert card.data.library_name == "transformers" and "is merged into" in card.text
+    assert card.data.library_name == "transformers"
+    assert "is merged into" in card.text
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -110,7 +112,8 @@ def test_what_cannot_be_merged_is_refused(command, adapter_copy, tmp_path):
 def test_nothing_is_pushed_without_a_login(verb, command, adapter_run, tmp_path, logged_out):
     what = adapter_run / "players" / "policy" / "1" if verb == "merge" else adapter_run
     refused = command(verb, what, "--to", "out", "--push", "lab/policy")
-    assert refused.code == 2 and "hf auth login" in refused.err
+    assert refused.code == 2
+    assert "hf auth login" in refused.err
     assert not (tmp_path / "out").exists()
 
 
@@ -122,21 +125,25 @@ def test_a_push_to_a_wrong_place_is_refused(
 ):
     refused = command("export", adapter_run, "--to", "out", "--push", name)
     assert refused.code == 2 and message in refused.err, refused.err
-    assert not (tmp_path / "out").exists() and not hub.files
+    assert not (tmp_path / "out").exists()
+    assert not hub.files
 
 
 def test_a_login_that_the_hub_refuses(command, adapter_run, hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     refused = command("export", adapter_run, "--to", "out", "--push", "lab/records")
-    assert refused.code == 2 and "did not accept the login" in refused.err
+    assert refused.code == 2
+    assert "did not accept the login" in refused.err
 
 
 def test_a_merged_model_is_pushed(command, adapter_run, tmp_path, hub, logged_in):
     adapter = adapter_run / "players" / "policy" / "1"
     done = command("merge", adapter, "--to", "whole", "--push", "lab/policy")
-    assert done.code == 0 and "lab/policy" in done.out
+    assert done.code == 0
+    assert "lab/policy" in done.out
     files = hub.files["lab/policy"]
-    assert hub.private["lab/policy"] and {"README.md", "tokenizer.json"} <= set(files)
+    assert hub.private["lab/policy"]
+    assert {"README.md", "tokenizer.json"} <= set(files)
     for name, content in files.items():
         assert content == (tmp_path / "whole" / name).read_bytes()
 
@@ -153,7 +160,8 @@ def test_an_export_is_pushed_alone(command, adapter_run, tmp_path, hub, logged_i
 def test_a_hub_that_does_not_take_it(command, adapter_run, tmp_path, hub, logged_in):
     hub.full = True
     failed = command("export", adapter_run, "--to", "out", "--push", "lab/records")
-    assert failed.code == 2 and "did not take it" in failed.err
+    assert failed.code == 2
+    assert "did not take it" in failed.err
     assert (tmp_path / "out" / "pairs.parquet").is_file()
 
 

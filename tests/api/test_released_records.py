@@ -84,13 +84,15 @@ def test_answers_of_several_seeds_come_together_by_prompt_and_can_be_judged(
         for n, seed in enumerate((13, 21, 42), 1)
     ]
     made = command("import-matches", *paths, "--from", "mnpo", "--out", "run")
-    assert made.code == 0 and "2 matches of 1 players, 0 judged" in made.out
+    assert made.code == 0
+    assert "2 matches of 1 players, 0 judged" in made.out
     assert "judge run --with" in made.out
     (first, _), _, judged = recorded(tmp_path / "run")
     assert [turn.move.text for turn in first.turns] == ["13", "2121", "424242"]
     assert judged[first.id, "reward"].reason == "no score is recorded"
     done = command("judge", "run", "--with", "shorter", "--part", "train", "--json")
-    assert done.code == 0 and json.loads(done.out)["matches"] == 2
+    assert done.code == 0
+    assert json.loads(done.out)["matches"] == 2
 
 
 def test_two_reward_models_judge_the_same_answers(file):
@@ -99,7 +101,8 @@ def test_two_reward_models_judge_the_same_answers(file):
         file("skywork.json", [scored(scores=[5, 4, 3, 2, float("nan")])]),
     ]
     [(_, record)] = read_mnpo(files).records
-    assert len(record.turns) == 5 and list(record.judged) == ["armo", "skywork"]
+    assert len(record.turns) == 5
+    assert list(record.judged) == ["armo", "skywork"]
     assert record.judged["skywork"] == {
         seat: {"score": float(n)} for seat, n in zip("1234", (5, 4, 3, 2), strict=True)
     }, "a score that is no number is none"
@@ -179,15 +182,18 @@ def test_duels_keep_their_judges_votes_and_weigh_them_by_reputation(file, comman
         ("oasst@0", "2", 1.0),
     ]
     unread = judged[second.id, "sparta"]
-    assert unread.scores is None and "could be read" in unread.reason
-    assert unread.votes[0].value is None and unread.votes[0].reason.startswith("Failed")
+    assert unread.scores is None
+    assert "could be read" in unread.reason
+    assert unread.votes[0].value is None
+    assert unread.votes[0].reason.startswith("Failed")
     assert judged[third.id, "sparta"].by_seat("score") == {"1": 2.0, "2": 7.0}
     with Ledger.open(tmp_path / "run" / "ledger.sqlite", reading=True) as ledger:
         kept = ledger.stage_facts("0/reputations")
     assert kept["recorded"] == {"code": 104.0, "math": 96.5, "flan": 130.0, "oasst": 65.0}
     run = equipoise.open_run("run")
     assert run.rerate(by="reputation").ratings
-    assert run.report().is_file() and command("check", "run").code == 0
+    assert run.report().is_file()
+    assert command("check", "run").code == 0
 
 
 def test_iterations_are_players_of_their_own_and_a_history_has_ratings_too(file):
@@ -199,7 +205,8 @@ def test_iterations_are_players_of_their_own_and_a_history_has_ratings_too(file)
     ]
     released = read_sparta(files)
     (_, start), (_, later) = released.records
-    assert start.players == {"1": "code@0", "2": "math@0"} and later.players["1"] == "code@1"
+    assert start.players == {"1": "code@0", "2": "math@0"}
+    assert later.players["1"] == "code@1"
     assert start.judged["sparta"]["1"]["score"] == 8.0, "equal weights where none are known"
     assert later.judged["sparta"]["1"]["score"] == pytest.approx((7 * 130 + 9 * 65) / 195)
     assert released.ratings["flan@1"] == 130.0
@@ -252,7 +259,8 @@ def test_outputs_of_two_steps_to_one_input_are_one_match(file, command, tmp_path
         "2": {"score": 0.6, "user": 0.7, "llm": 0.5},
     }
     asked = prompts[alone.prompt]
-    assert asked.source == "wildguard" and asked.facts == {"ground_truth": "unharmful"}
+    assert asked.source == "wildguard"
+    assert asked.facts == {"ground_truth": "unharmful"}
     ratings = equipoise.open_run("run").rerate().ratings[-1]
     assert ratings[0].name == "step_50"
     assert command("report", "run").code == 0
@@ -263,7 +271,8 @@ def test_folders_are_runs_and_repeated_inputs_meet_in_order(file):
     files = [file(f"{run}/5.jsonl", rows[:size]) for run, size in (("mine", 2), ("theirs", 1))]
     (_, first), (_, second) = read_gtalign(files).records
     assert first.players == {"1": "mine@5", "2": "theirs@5"}
-    assert second.players == {"1": "mine@5"} and second.turns[0].move.text == "b"
+    assert second.players == {"1": "mine@5"}
+    assert second.turns[0].move.text == "b"
 
 
 def test_a_line_without_a_score_is_named(file):
@@ -276,7 +285,9 @@ def test_a_line_without_a_score_is_named(file):
 @pytest.mark.parametrize("source", ["mnpo", "sparta", "gtalign"])
 def test_a_file_that_is_not_there_or_empty_writes_nothing(source, command, tmp_path, file):
     done = command("import-matches", "none.json", "--from", source, "--out", "run")
-    assert done.code == 2 and "there is no such file" in done.err
+    assert done.code == 2
+    assert "there is no such file" in done.err
     done = command("import-matches", file("no.json", []), "--from", source, "--out", "run")
-    assert done.code == 2 and done.err.count("error:") == 1
+    assert done.code == 2
+    assert done.err.count("error:") == 1
     assert not (tmp_path / "run").exists()

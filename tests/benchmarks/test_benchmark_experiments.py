@@ -59,7 +59,8 @@ def test_instructions_are_answered_greedily_by_the_start_and_each_arm(tmp_path):
     rows = json.loads(kept.read_text())
     assert len(rows) == 3, "with their texts"
     first = json.loads(told.read_text())["figures"]
-    assert set(first) == {"start", "grpo"} and first["grpo"] == rows[0]
+    assert set(first) == {"start", "grpo"}
+    assert first["grpo"] == rows[0]
     dev = played("instructions", tmp_path, *few, "--dev")
     assert columns(dev, "grpo") == columns(items, "grpo"), "by which a sweep chooses"
     asked = [{i.prompt for i in each if i.column == f"strict{GREEDY}"} for each in (items, dev)]
@@ -128,7 +129,8 @@ def test_attack_and_defence_on_real_prompts_are_measured_answer_by_answer(models
     for arm in ("fresh, gpo", "before it learns, rlhf", "fresh, start"):
         assert columns(items, arm) == answered
     told = {item.column: item.value for item in items if item.arm == "guard"}
-    assert told["guard's area"] <= 1 and told["HarmBench's test"] == bool(models)
+    assert told["guard's area"] <= 1
+    assert told["HarmBench's test"] == bool(models)
     with pytest.raises(SystemExit, match="were made with"):
         played("red_team_questions", tmp_path, *few, *models, "--probe", "2")
     harmful = {item.prompt for item in items if item.column == "raw"}

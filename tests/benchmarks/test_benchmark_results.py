@@ -190,7 +190,8 @@ def test_nothing_differs_from_the_released_gtalign():
     figures = json.loads((tables.RESULTS / "gtalign_oracle.json").read_text())["figures"]
     assert len(figures["rewards"]) == 7
     for found in figures["rewards"].values():
-        assert found["outputs"] >= 1000 and 0 < found["default"] < found["paid"]
+        assert found["outputs"] >= 1000
+        assert 0 < found["default"] < found["paid"]
         assert not any(value for name, value in found.items() if name.startswith("recipe."))
     for part in ("normalisations", "measures", "steering"):
         assert not any(found["differences"] for found in figures[part].values())
@@ -609,7 +610,8 @@ def test_a_generations_judges_are_weighed_as_before_it_and_handicaps_are_counted
     )
     found = pool.outcome(folder)
     assert [t for t, _ in asked] == [0, 1, 2]
-    assert set(asked[0][1].values()) == {100.0} and asked[1][1] == found["ratings"][0]
+    assert set(asked[0][1].values()) == {100.0}
+    assert asked[1][1] == found["ratings"][0]
     static = Reputation(scores="static")
     ends = [dict.fromkeys("abcdef", 100.0) | {"abcdef"[t]: 90.0} for t in range(4)]
     assert pool.handicapped(static, ends) == pytest.approx((0 + 0 + 1 + 2) / 4 / 6)

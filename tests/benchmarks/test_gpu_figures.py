@@ -16,7 +16,8 @@ def test_without_a_gpu_nothing_is_begun(tmp_path, capsys):
     if has_gpu():
         pytest.skip("there is a GPU")
     main(["--out", str(tmp_path)])
-    assert "no GPU here" in capsys.readouterr().out and not list(tmp_path.iterdir())
+    assert "no GPU here" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
     with pytest.raises(SystemExit):
         main(["speed"])
     assert "no figure speed; there are tests, dpo, dpo_lora" in capsys.readouterr().err
@@ -39,8 +40,11 @@ def test_a_figure_is_kept_and_not_made_again(tmp_path, monkeypatch):
     monkeypatch.setitem(FIGURES, "one", Figure(1, "never", tiny))
     o = options(["--tiny", "--out", str(tmp_path)])
     record = made("one", o, time.monotonic() + 60)
-    assert record["state"] == "done" and record["result"] == {"x": 3}
-    assert record["command"] == f"python {tiny}" and record["device"] and record["versions"]
+    assert record["state"] == "done"
+    assert record["result"] == {"x": 3}
+    assert record["command"] == f"python {tiny}"
+    assert record["device"]
+    assert record["versions"]
     assert json.loads((tmp_path / "one.json").read_text())["figures"] == record
     assert (tmp_path / "one.log").read_text() == "said\n"
     monkeypatch.setitem(FIGURES, "one", Figure(1, "never", "nowhere.py"))

@@ -58,7 +58,8 @@ def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
     assert browser.do("document.querySelector('.chart .heatmaplayer image') !== null")
     assert browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4
     cells = browser.do(TEXTS.format("#payoffs .heatmap-label"))
-    assert "+0.52 ± 0.04" in cells and len([cell for cell in cells if cell]) == 14
+    assert "+0.52 ± 0.04" in cells
+    assert len([cell for cell in cells if cell]) == 14
     assert browser.do(TEXTS.format("#standing .annotation-text")) == [
         "sums",
         "asker",
@@ -114,7 +115,8 @@ def test_hostile_names_are_labels_letter_by_letter(browser, pages, hostile):
     )
     browser.until("document.querySelector('.hovertext') !== null")
     hovered = browser.do("document.querySelector('.hovertext').textContent")
-    assert hovered.startswith(report_pages.HOSTILE[0]) and "5.6 %" in hovered
+    assert hovered.startswith(report_pages.HOSTILE[0])
+    assert "5.6 %" in hovered
 
 
 SET = (
@@ -203,10 +205,8 @@ def test_attacks_are_shown_when_they_are_asked_for_and_only_as_text(browser, tmp
     assert browser.do(TEXTS.format("#attacks .shown")) == [
         "1–1 of 1 shown, from 1 of 7 attacks of the run."
     ]
-    assert (
-        browser.do("document.title") == "red team"
-        and browser.do("document.querySelectorAll('.card b').length") == 0
-    )
+    assert browser.do("document.title") == "red team"
+    assert browser.do("document.querySelectorAll('.card b').length") == 0
     assert browser.complaints() == []
 
 
@@ -235,14 +235,13 @@ def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
     assert browser.do(TEXTS.format(".part .role")) == ["faults", "payoff", "response"]
     assert browser.do(TEXTS.format(".part .text")) == ["no <b>end</b>", assistance_run.HOSTILE]
     assert browser.do(TEXTS.format(".part tr:first-child")) == [" DA<i>CQ</i>", "VQ user1[2]"]
-    assert (
-        browser.do("document.title") == "talk"
-        and browser.do("document.querySelectorAll('.card b, i').length") == 0
-    )
+    assert browser.do("document.title") == "talk"
+    assert browser.do("document.querySelectorAll('.card b, i').length") == 0
     assert browser.do(SET.format("f.elements.text.value = 'unseen'")).startswith("None shown")
     assert "1–1 of 1" in browser.do(SET.format("f.elements.text.value = 'PWNED'"))
     assert browser.do(TEXTS.format(".part mark")) == ["pwned"]
-    assert browser.complaints() == [] and browser.requests() == []
+    assert browser.complaints() == []
+    assert browser.requests() == []
 
 
 @pytest.mark.slow

@@ -79,7 +79,8 @@ def test_everything_is_on_the_page(page):
     ):
         assert words in text.replace("\u00a0", " "), words
     [browser] = [found for found in page.data() if "rows" in found]
-    assert len(browser["rows"]) == 300 and browser["total"] == 48210
+    assert len(browser["rows"]) == 300
+    assert browser["total"] == 48210
     assert (
         len(page.data(id="figures")[0])
         == len([e for e in page.elements if e[1].get("class") == "chart"])
@@ -135,7 +136,8 @@ def test_it_is_one_file_that_asks_for_nothing(page):
         )
         assert (attributes.get("href") or "#").startswith("#")
     style = next(text for attributes, text in page.scripts if not attributes and "--paper" in text)
-    assert "url(" not in style and "@import" not in style
+    assert "url(" not in style
+    assert "@import" not in style
 
 
 def test_the_policy_names_exactly_the_scripts_on_the_page(page):
@@ -255,8 +257,10 @@ def test_a_gap_in_a_curve_stays_a_gap():
     )
     figure = curves.curve_figure(curve)
     area, point, line = figure.data
-    assert area["x"] == [0, 1, 1, 0] and area["y"] == [2, 3, 1, 0]
-    assert point["x"] == [3] and point["error_y"]["array"] == [1]
+    assert area["x"] == [0, 1, 1, 0]
+    assert area["y"] == [2, 3, 1, 0]
+    assert point["x"] == [3]
+    assert point["error_y"]["array"] == [1]
     assert line["y"] == [1, 2, None, 4, 5]
     assert figure.table is not None
     assert [row[1:] for row in figure.table.rows][2:] == [("–", "–"), ("4", "3 to 5"), ("5", "–")]
@@ -268,7 +272,8 @@ def test_a_long_series_is_averaged_and_says_so():
     figure = figures.series_figure(
         Series("loss", tuple(map(float, range(5001))), y, (0.0, 10.0, 2500.0))
     )
-    assert "mean of 5 steps" in figure.note and "without a finite value, left out: 1" in figure.note
+    assert "mean of 5 steps" in figure.note
+    assert "without a finite value, left out: 1" in figure.note
     assert len(figure.data[0]["x"]) == 1000
     assert np.mean(figure.data[0]["y"]) == pytest.approx(0.5)
     assert [word["text"] for word in figure.layout["annotations"]] == [
@@ -279,7 +284,8 @@ def test_a_long_series_is_averaged_and_says_so():
     many = figures.series_figure(
         Series("loss", (0.0, 150.0), (1.0, 1.0), tuple(map(float, range(150))))
     )
-    assert many.layout["shapes"] == many.layout["annotations"] == [] and many.note == ""
+    assert many.layout["shapes"] == many.layout["annotations"] == []
+    assert many.note == ""
     x, y, size = figures.bin_series(np.arange(7.0), np.arange(7.0), most=3)
     assert (x.tolist(), y.tolist(), size) == ([1, 4, 6], [1, 4, 6], 3)
 
@@ -290,7 +296,8 @@ def test_a_pay_off_not_played_is_empty_and_not_zero():
     [figure] = payoffs_section(*table, *errors).blocks
     assert isinstance(figure, Figure)
     trace = figure.data[0]
-    assert trace["z"][0][2] is None and trace["text"][0][2] == ""
+    assert trace["z"][0][2] is None
+    assert trace["text"][0][2] == ""
     assert (
         trace["hovertext"][0][2]
         == "policy@0 meets policy@2<br><b>not played</b><br>0 judged matches"
@@ -301,10 +308,8 @@ def test_a_pay_off_not_played_is_empty_and_not_zero():
     )
     assert trace["zmin"] == -trace["zmax"] == -0.52
     [bare] = payoffs_section(*table).blocks
-    assert (
-        isinstance(bare, Figure)
-        and bare.data[0]["hovertext"][3][0] == "policy@3 meets policy@0<br><b>+0.52</b>"
-    )
+    assert isinstance(bare, Figure)
+    assert bare.data[0]["hovertext"][3][0] == "policy@3 meets policy@0<br><b>+0.52</b>"
 
 
 def test_equal_names_stay_two_players_and_many_names_are_thinned():
@@ -323,13 +328,13 @@ def test_long_texts_are_cut_and_counted():
         "silent",
     )
     [browser] = matches_section((card,), 4).blocks
-    assert isinstance(browser, Cards) and browser.total == 4
+    assert isinstance(browser, Cards)
+    assert browser.total == 4
     [row] = browser.rows
-    assert (
-        len(row["answers"][0]["text"]) == records.LONGEST
-        and row["answers"][0]["more"] == 9000 - records.LONGEST
-    )
-    assert row["answers"][0]["score"] is None and row["prompt"][0]["more"] == 0
+    assert len(row["answers"][0]["text"]) == records.LONGEST
+    assert row["answers"][0]["more"] == 9000 - records.LONGEST
+    assert row["answers"][0]["score"] is None
+    assert row["prompt"][0]["more"] == 0
 
 
 def test_a_section_of_ones_own():
@@ -341,7 +346,8 @@ def test_a_section_of_ones_own():
     )
     page = Page(render(ReportPage("t", sections=(section,))))
     assert ("section", {"id": "judges"}) in page.elements
-    assert "<b>yes</b>" in page.words and "About <judges>." in page.words
+    assert "<b>yes</b>" in page.words
+    assert "About <judges>." in page.words
 
 
 @pytest.mark.parametrize(
@@ -368,4 +374,5 @@ def test_numbers():
         "0.1235",
         "19,120",
     ]
-    assert number(0.0435, "%") == "4.3 %" and number(1613.04, "Elo", 1) == "1,613.0 Elo"
+    assert number(0.0435, "%") == "4.3 %"
+    assert number(1613.04, "Elo", 1) == "1,613.0 Elo"

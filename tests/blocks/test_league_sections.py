@@ -42,12 +42,8 @@ def test_every_player_keeps_its_colour_and_toggles_with_its_band():
     assert len({trace["line"]["color"] for trace in named}) == 3
     assert [b["legendgroup"] for b in bands] == [n["legendgroup"] for n in named]
     assert not any(band["showlegend"] for band in bands)
-    assert figure.table is not None and figure.table.rows[1] == (
-        "1",
-        "1 (0 to 2)",
-        "5 (4 to 6)",
-        "9 (8 to 10)",
-    )
+    assert figure.table is not None
+    assert figure.table.rows[1] == ("1", "1 (0 to 2)", "5 (4 to 6)", "9 (8 to 10)")
 
 
 def test_labels_at_the_ends_do_not_overlap_or_are_left_out():
@@ -68,7 +64,8 @@ def test_labels_at_the_ends_do_not_overlap_or_are_left_out():
 
 def test_many_lines_differ_and_leave_their_bands_to_the_table():
     figure = curves.lines_figure("a", lines([float(i) for i in range(20)]))
-    assert len(figure.data) == 20 and "intervals are in the table" in figure.note
+    assert len(figure.data) == 20
+    assert "intervals are in the table" in figure.note
     assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in figure.data}) == 20
 
 
@@ -94,9 +91,11 @@ def test_a_heat_map_of_equal_numbers_has_no_scale(value, around_zero):
     texts = [["", ""]]
     figure = heat_map("t", ["a"], ["b", "c"], grid, texts, texts, ("", ""), around_zero)
     trace = figure.data[0]
-    assert not trace["showscale"] and trace["zmax"] - trace["zmin"] >= 1
+    assert not trace["showscale"]
+    assert trace["zmax"] - trace["zmin"] >= 1
     told = heat_map("t", ["a"], ["b", "c"], np.array([[0.0, 1e-4]]), texts, texts, ("", ""))
-    assert told.data[0]["showscale"] and told.data[0]["zmax"] == 1e-4
+    assert told.data[0]["showscale"]
+    assert told.data[0]["zmax"] == 1e-4
 
 
 def test_match_ups_say_who_met_and_who_was_not_judged():
@@ -104,12 +103,14 @@ def test_match_ups_say_who_met_and_who_was_not_judged():
         [Meeting("a", "b", 1.0), Meeting("a", "b", 0.0), Meeting("b", "c", None)], ["a", "b", "c"]
     )
     section = match_ups_section(met, "clerk", SampleSize(3, 3))
-    assert "judge clerk" in section.lead and "sample" not in section.lead
+    assert "judge clerk" in section.lead
+    assert "sample" not in section.lead
     figure = section.blocks[0]
     assert isinstance(figure, Figure)
     trace = figure.data[0]
     assert trace["text"] == [["", "+0.50 (2)", ""], ["−0.50 (2)", "", "– (1)"], ["", "– (1)", ""]]
-    assert trace["z"][0] == [None, 0.5, None] and trace["z"][1][2] is None
+    assert trace["z"][0] == [None, 0.5, None]
+    assert trace["z"][1][2] is None
     assert (
         "<b>no judged meeting</b><br>in 1 matches, 1 of them not judged" in trace["hovertext"][1][2]
     )
@@ -152,25 +153,28 @@ def test_judges_on_different_scales_are_drawn_apart():
         )
     }
     left_out = who_judged_whom_section(alone, SampleSize())
-    assert not left_out.blocks and left_out.reason
+    assert not left_out.blocks
+    assert left_out.reason
 
 
 def test_every_judge_and_every_voter_has_its_line_and_every_column_its_words():
     section = judges_section(REPORTS, report_pages.SAMPLE)
     table, legend = section.blocks
-    assert isinstance(table, Table) and isinstance(legend, Table)
+    assert isinstance(table, Table)
+    assert isinstance(legend, Table)
     assert table.columns[1:] == tuple(row[0] for row in legend.rows)
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert list(rows) == ["peers", "·\u00a0sums", "·\u00a0asker", "·\u00a0guard", "clerk"]
-    assert rows["peers"]["unjudged"] == "25.0 %" and rows["·\u00a0sums"]["unjudged"] == "–"
-    assert rows["peers"]["agreement"] == "0.62" and rows["peers"]["own answers"] == "–"
+    assert rows["peers"]["unjudged"] == "25.0 %"
+    assert rows["·\u00a0sums"]["unjudged"] == "–"
+    assert rows["peers"]["agreement"] == "0.62"
+    assert rows["peers"]["own answers"] == "–"
     assert rows["·\u00a0sums"]["own answers"] == rows["clerk"]["own answers"] == "+0.75 (−0.25)"
     assert rows["·\u00a0asker"]["own answers"] == "–"
-    assert (
-        rows["clerk"]["first preferred"] == "60 % (50 to 70)"
-        and rows["clerk"]["inconsistent"] == "–"
-    )
-    assert rows["clerk"]["length"] == "−0.38" and rows["clerk"]["tokens"] == "3,072"
+    assert rows["clerk"]["first preferred"] == "60 % (50 to 70)"
+    assert rows["clerk"]["inconsistent"] == "–"
+    assert rows["clerk"]["length"] == "−0.38"
+    assert rows["clerk"]["tokens"] == "3,072"
 
 
 def test_cost_is_told_even_where_nothing_was_paid():
@@ -178,12 +182,14 @@ def test_cost_is_told_even_where_nothing_was_paid():
     free = cost_section((), (Tokens("a", 2, 30, 4), Tokens("rule")), whole)
     assert "no endpoint was asked" in free.lead
     [table] = free.blocks
-    assert isinstance(table, Table) and table.rows == (("a", "2", "30", "4", "0"),)
+    assert isinstance(table, Table)
+    assert table.rows == (("a", "2", "30", "4", "0"),)
     for lost, more in ((Spending(), ()), (Spending(1, 9, 0.5, 1, 9, 0.5), ("1", "9", "0.5"))):
         accounts = (Account("x", Spending(2, 10, 0.5)), Account("y", Spending(1, 5, 0.25) + lost))
         [table] = cost_section(accounts, (), whole).blocks
         sums = ("4", "24", "1.25") if more else ("3", "15", "0.75")
-        assert isinstance(table, Table) and table.rows[-1] == ("all", *sums, *more)
+        assert isinstance(table, Table)
+        assert table.rows[-1] == ("all", *sums, *more)
     assert cost_section((), (), whole).reason
 
 
@@ -196,10 +202,12 @@ def test_a_start_that_was_not_beaten_is_said():
     )
     assert "No later generation" in section.lead
     table = section.blocks[1]
-    assert isinstance(table, Table) and len(table.rows) == 1
+    assert isinstance(table, Table)
+    assert len(table.rows) == 1
 
 
 @pytest.mark.parametrize("players", [(), ("a@0", "b@0")])
 def test_a_table_of_nobody_or_of_no_meeting_says_why(players):
     shown = payoffs_section(players, np.full((len(players), len(players)), np.nan))
-    assert shown.reason == "no two players have met in judged matches" and not shown.blocks
+    assert shown.reason == "no two players have met in judged matches"
+    assert not shown.blocks

@@ -34,7 +34,9 @@ def test_what_is_missing_or_infinite_is_null():
 def test_a_label_has_no_markup_and_keeps_its_end():
     assert label("<b>$x</b>\n y") == "&lt;b&gt;&#36;x&lt;/b&gt; y"
     shown = label(f"{'long' * 20}@12")
-    assert shown.endswith("@12") and len(shown) == 48 and "…" in shown
+    assert shown.endswith("@12")
+    assert len(shown) == 48
+    assert "…" in shown
 
 
 def test_points_of_a_long_series_are_means():

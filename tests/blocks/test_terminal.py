@@ -86,7 +86,8 @@ def test_the_bar_says_how_far_and_keeps_the_numbers():
         page = Console(file=io.StringIO(), width=120)
         page.print(*display._bar.get_renderables())
         shown_now = page.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-        assert "generation 2 of 3  learn" in shown_now and "0/10" in shown_now
+        assert "generation 2 of 3  learn" in shown_now
+        assert "0/10" in shown_now
         assert "judge answers" not in shown_now
         assert "unjudged 25.0 %" in shown_now
 
@@ -223,7 +224,8 @@ def test_in_a_narrow_terminal_the_names_break_and_not_the_numbers():
     Console(file=out, width=78).print(
         before_after([Change("held-out score of policy", *(ROWS[0].before, ROWS[0].after))])
     )
-    assert "52.3 % (48.0 to 56.0)" in out.getvalue() and "86.1 % (83.0 to 88.9)" in out.getvalue()
+    assert "52.3 % (48.0 to 56.0)" in out.getvalue()
+    assert "86.1 % (83.0 to 88.9)" in out.getvalue()
 
 
 def test_the_headline_says_where_the_report_is():
@@ -232,12 +234,10 @@ def test_the_headline_says_where_the_report_is():
             "quick[start]", [("win_rate", "73.2 %"), ("x\x1b[2J", "1")], Path("runs/a/report.html")
         )
     )
-    assert (
-        "quick[start]" in text
-        and "win rate" in text
-        and "73.2 %" in text
-        and "runs/a/report.html" in text
-    )
+    assert "quick[start]" in text
+    assert "win rate" in text
+    assert "73.2 %" in text
+    assert "runs/a/report.html" in text
     assert "\x1b" not in text
     assert "report" not in rendered(headline("a", []))
 

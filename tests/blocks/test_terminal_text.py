@@ -33,7 +33,8 @@ def test_texts_and_tables_are_shown():
     table.add_row(HOSTILE)
     shown = printed(HOSTILE, table, status_table([(HOSTILE, HOSTILE)]))
     assert not OBEYED.search(shown), OBEYED.findall(shown)
-    assert "[bold]b[/bold] :smile:" in shown and "␛[31mred" in shown
+    assert "[bold]b[/bold] :smile:" in shown
+    assert "␛[31mred" in shown
 
 
 def test_the_display_shows_notes_and_numbers():
@@ -47,7 +48,8 @@ def test_the_display_shows_notes_and_numbers():
 
 def test_json_reads_the_same_again():
     text = json_text({"said": HOSTILE}, indent=2)
-    assert not OBEYED.search(text) and json.loads(text) == {"said": HOSTILE}
+    assert not OBEYED.search(text)
+    assert json.loads(text) == {"said": HOSTILE}
 
 
 @pytest.mark.parametrize("error", [RunError, ValueError])
@@ -68,7 +70,8 @@ def test_messages_and_tracebacks(command, monkeypatch, capsys, error):
     except ValueError as raised:
         sys.excepthook(type(raised), raised, raised.__traceback__)
     shown = capsys.readouterr().err
-    assert "red" in shown and not OBEYED.search(shown)
+    assert "red" in shown
+    assert not OBEYED.search(shown)
 
 
 def test_the_command_prints_through_these_doors_alone():
@@ -84,7 +87,8 @@ def test_the_command_prints_through_these_doors_alone():
 
 
 def test_lines_stay_lines():
-    assert clean("a\r\nb\tc\n") == "a\nb\tc\n" and clean("a\rb") == "a␍b"
+    assert clean("a\r\nb\tc\n") == "a\nb\tc\n"
+    assert clean("a\rb") == "a␍b"
 
 
 def test_nothing_of_ours_is_written_in_markup_which_no_console_reads():

@@ -67,7 +67,9 @@ def test_an_unread_setting_in_a_file_is_named_with_the_file(command, tmp_path):
 
 def test_a_choice_that_there_is_not(command):
     done = command("vote", "run", "--part", "nothing")
-    assert done.code == 2 and "'nothing'" in done.err and "'held_out'" in done.err
+    assert done.code == 2
+    assert "'nothing'" in done.err
+    assert "'held_out'" in done.err
     assert "Value error" not in done.err
 
 
@@ -77,7 +79,8 @@ def test_recipes_and_runs_that_are_not_there(command):
     assert command("run", "absent.yaml").code == 2
     for verb in ("resume", "status", "report"):
         done = command(verb, "nowhere")
-        assert done.code == 2 and "no run here" in done.err
+        assert done.code == 2
+        assert "no run here" in done.err
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,8 @@ def test_a_recipe_that_cannot_be_read(command, tmp_path, text, words):
 def test_a_required_setting(command):
     done = command("run", "mnpo")
     assert done.code == 2
-    assert "prompts.path: " in done.err and "-s prompts.path=" in done.err
+    assert "prompts.path: " in done.err
+    assert "-s prompts.path=" in done.err
     assert "players.policy.model: " in done.err
 
 
@@ -182,7 +186,8 @@ def test_every_pair_a_tie(command, tmp_path):
 def test_a_judge_of_ones_own_is_tried_before_anything_is_played(command, tmp_path):
     (tmp_path / "mine.py").write_text("def grade(prompt, text):\n    return int(text)\n")
     done = command("run", "quickstart", *SMALL, "-s", "judge=mine.py", "--out", "run")
-    assert done.code == 2 and not (tmp_path / "run" / "ledger.sqlite").exists()
+    assert done.code == 2
+    assert not (tmp_path / "run" / "ledger.sqlite").exists()
     assert done.err.count("raised ValueError") == 1 and "mine.py, line 2)" in done.err, done.err
     (tmp_path / "longer.py").write_text("def grade(prompt, text):\n    return len(text)\n")
     done = command("run", "quickstart", *SMALL, "-s", "judge=longer.py:grade", "--out", "again")
@@ -214,7 +219,8 @@ def test_a_run_of_another_version(command, tmp_path):
         db.execute("UPDATE meta SET value = '0' WHERE key = 'schema'")
     for verb in ("resume", "status"):
         done = command(verb, "run")
-        assert done.code == 2 and "another version" in done.err
+        assert done.code == 2
+        assert "another version" in done.err
 
 
 @pytest.fixture
@@ -242,9 +248,11 @@ def running(tmp_path):
 def test_a_second_process_on_the_same_run_and_then_ctrl_c(command, running, tmp_path):
     done = command("resume", "run")
     assert done.code == 2
-    assert "in use" in done.err and str(running.pid) in done.err
+    assert "in use" in done.err
+    assert str(running.pid) in done.err
     done = command("run", *FINITE, "--out", "run", "--overwrite")
-    assert done.code == 2 and "in use" in done.err
+    assert done.code == 2
+    assert "in use" in done.err
     assert command("status", "run", "--json").code == 0  # reading is allowed
     assert running.poll() is None
     stopping_keeps_what_is_recorded(command, running, signal.SIGINT)
@@ -261,15 +269,19 @@ def stopping_keeps_what_is_recorded(command, running, number):
     running.send_signal(signal.SIGCONT)
     _, err = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert "equipoise resume" in err and "Traceback" not in err
+    assert "equipoise resume" in err
+    assert "Traceback" not in err
     facts = command("status", "run", "--json").facts
-    assert facts["generation"] >= 3 and not facts["finished"]
+    assert facts["generation"] >= 3
+    assert not facts["finished"]
 
 
 def test_without_the_packages_for_training(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     done = command("run", *FINITE, "--out", "run")
-    assert done.code == 2 and "pip install 'equipoise[train]'" in done.err and "'torch'" in done.err
+    assert done.code == 2
+    assert "pip install 'equipoise[train]'" in done.err
+    assert "'torch'" in done.err
 
 
 @pytest.mark.long
@@ -311,5 +323,6 @@ def test_a_full_disk(tmp_path):
 def test_options_of_fine_tuning(command, rows, option, value):
     answers = [{"prompt": q["prompt"], "completion": q["answer"]} for q in QUESTIONS]
     done = command("sft", "builtin", rows(answers), "--out", "m", option, value)
-    assert done.code == 2 and option.strip("-").replace("-", "_") in done.err.replace("-", "_")
+    assert done.code == 2
+    assert option.strip("-").replace("-", "_") in done.err.replace("-", "_")
     assert not Path("m").exists()

@@ -24,17 +24,23 @@ def sums(tmp_path):
 def test_a_model_is_measured_and_its_results_are_shown(command, sums):
     on = ("--on", sums, "--judge", "shorter", "-s", "player.max_new_tokens=4")
     shown = command("evaluate", "builtin", *on, "--out", "model")
-    assert shown.code == 0 and "model@0" in shown.out and "sums" in shown.out
+    assert shown.code == 0
+    assert "model@0" in shown.out
+    assert "sums" in shown.out
     again = command("evaluate", "builtin", *on, "--out", "model", "--json")
     [result] = json.loads(again.out)
-    assert result["n"] == 4 and result["judge"] == "shorter" and "answers" not in again.err
+    assert result["n"] == 4
+    assert result["judge"] == "shorter"
+    assert "answers" not in again.err
     status = json.loads(command("status", "model", "--json").out)
-    assert status["finished"] and status["headlines"][-1]["label"] == ("sums (score) of model@0")
+    assert status["finished"]
+    assert status["headlines"][-1]["label"] == ("sums (score) of model@0")
     swept = command(
         "evaluate", "model", "--on", f"few={sums}", "--judge", "shorter", "--sweep",
         "max_new_tokens=1,2", "-s", "limit=1",
     )  # fmt: skip
-    assert "max_new_tokens = 2" in swept.out and swept.code == 0
+    assert "max_new_tokens = 2" in swept.out
+    assert swept.code == 0
 
 
 @pytest.mark.long
@@ -42,9 +48,11 @@ def test_generations_of_a_run_are_named(command, sums):
     assert command("run", *FINITE, "--out", "game").code == 0
     judge = ("--on", sums, "--judge", "shorter")
     refused = command("evaluate", "game@nobody", *judge)
-    assert refused.code == 2 and "no player 'nobody'" in refused.err
+    assert refused.code == 2
+    assert "no player 'nobody'" in refused.err
     refused = command("evaluate", "elsewhere@policy@1", *judge)
-    assert refused.code == 2 and "there is no run in elsewhere" in refused.err
+    assert refused.code == 2
+    assert "there is no run in elsewhere" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,8 @@ def test_generations_of_a_run_are_named(command, sums):
 )
 def test_a_user_s_mistakes_are_one_message(command, arguments, message):
     refused = command("evaluate", "builtin", *arguments, "--out", "model")
-    assert refused.code == 2 and message in refused.err
+    assert refused.code == 2
+    assert message in refused.err
 
 
 @pytest.mark.slow

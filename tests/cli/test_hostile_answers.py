@@ -91,9 +91,11 @@ def test_no_answer_is_its_own_judge_in_a_run(command, openai_server, rows, monke
     run = open_run(tmp_path / "run")
     judged = run.judgements()
     grades = list(judged[judged.judge.str.startswith("rubric")].score)
-    assert seen["graded"] >= 48 and len(grades) >= 48
+    assert seen["graded"] >= 48
+    assert len(grades) >= 48
     assert set(grades) == {2.0}
-    assert "pytest" in seen["ps"] and KEY not in seen["ps"]
+    assert "pytest" in seen["ps"]
+    assert KEY not in seen["ps"]
     assert KEY not in done.out + done.err
     for file in (tmp_path / "run").rglob("*"):
         assert not file.is_file() or KEY.encode() not in file.read_bytes(), file

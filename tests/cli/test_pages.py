@@ -86,7 +86,8 @@ def test_people_vote_until_it_is_stopped(while_served, run):
         return posts(("vote", {"voter": "ann", **sides, "choice": "left"}))(client)
 
     done, answers = while_served(visit, "vote", run, "--part", "held_out", *TOKEN)
-    assert done.code == 0 and answers == [{"choice": "left", "votes": 1}]
+    assert done.code == 0
+    assert answers == [{"choice": "left", "votes": 1}]
     assert done.out == (
         "open http://127.0.0.1:PORT/ (and the token in $MY_TOKEN)\n"
         "Ctrl-C ends it; nothing is lost\n"
@@ -96,7 +97,8 @@ def test_people_vote_until_it_is_stopped(while_served, run):
 
 def test_a_part_without_answers_cannot_be_voted_on(command, run):
     done = command("vote", run, "--part", "test", "--no-token")
-    assert done.code == 2 and "test" in done.err
+    assert done.code == 2
+    assert "test" in done.err
 
 
 def test_people_play_on_a_page(while_served, run):
@@ -104,7 +106,8 @@ def test_people_play_on_a_page(while_served, run):
     call = ("begin", {"name": "ann"})
     arguments = ("--page", "--game", game, "--seat", "column", "--no-token", "--json")
     done, [begun] = while_served(posts(call), "play", run, *arguments)
-    assert done.code == 0 and json.loads(done.out) == {"url": "http://127.0.0.1:PORT/"}
+    assert done.code == 0
+    assert json.loads(done.out) == {"url": "http://127.0.0.1:PORT/"}
     assert (begun["seat"], begun["game"], begun["over"]) == ("column", "matrix", False)
 
 
@@ -121,7 +124,8 @@ def test_what_is_served_is_announced_without_a_token_that_is_known(
 
     form = ["--json"] if json_wanted else []
     done, listed = while_served(visit, "serve", model, *TOKEN, *form)
-    assert done.code == 0 and listed == [model.name]
+    assert done.code == 0
+    assert listed == [model.name]
     if json_wanted:
         facts = {"url": "http://127.0.0.1:PORT/v1", "models": listed, "token": None}
         assert json.loads(done.out) == facts
@@ -144,4 +148,5 @@ def test_a_fresh_token_is_said(while_served, model_folder):
         model_folder("llama"),
         "--no-token",
     )
-    assert status == 200 and done.out.endswith("(no token)\n")
+    assert status == 200
+    assert done.out.endswith("(no token)\n")

@@ -33,7 +33,8 @@ def test_a_game_of_roles_is_counted_as_it_is_played(command, red_team_run):
     assert counts["held_out_matches"] == sum(match.split == "held_out" for match in matches)
     assert counts["judgements"] == records["judgements"]
     assert counts["answers"] == sum(len(match.turns) for match in matches)
-    assert counts["episodes_at_most"] == records["episodes"] > 0 and counts["pairs_at_most"] == 0
+    assert counts["episodes_at_most"] == records["episodes"] > 0
+    assert counts["pairs_at_most"] == 0
     assert counts["optimizer_steps_at_most"] == sum(facts["steps"] for facts in learned)
     assert (counts["prompts"], counts["held_out_prompts"]) == (
         prompts["train"],
@@ -46,7 +47,8 @@ def test_only_those_whose_turn_it_is_are_taught(command):
     one = planned(command, *settings(turns="{kind: one, player: adversary}", generations=3))
     everyone = planned(command, *settings(turns="everyone", generations=3))
     assert one["matches"] == everyone["matches"]
-    assert one["optimizer_steps_at_most"] == 3 and everyone["optimizer_steps_at_most"] == 6
+    assert one["optimizer_steps_at_most"] == 3
+    assert everyone["optimizer_steps_at_most"] == 6
     assert (
         one["episodes_at_most"]
         < everyone["episodes_at_most"]
@@ -72,14 +74,17 @@ def test_rarer_measurements_and_less_crossplay_take_fewer_matches(command):
     ]
     # Start and end: 12 prompts as they are or harmless, 6 attacked; between them 2 cells of 4
     # prompts.
-    assert without == 2 * (12 + 6) and rare == without + 2 * 4 and often > rare
+    assert without == 2 * (12 + 6)
+    assert rare == without + 2 * 4
+    assert often > rare
 
 
 @pytest.mark.long
 def test_prompts_asked_as_they_are_have_no_adversary(command):
     raw = planned(command, *settings(schedule__raw=1.0))
     attacked = planned(command)
-    assert raw["matches"] == attacked["matches"] and raw["answers"] < attacked["answers"]
+    assert raw["matches"] == attacked["matches"]
+    assert raw["answers"] < attacked["answers"]
 
 
 def test_a_plan_reads_the_prompts(command):
@@ -91,7 +96,8 @@ def test_a_plan_reads_the_prompts(command):
         "prompts={kind: files, path: none.jsonl, per_generation: 8, held_out: 12}",
         "--json",
     )
-    assert done.code == 2 and "none.jsonl: no such file" in done.err
+    assert done.code == 2
+    assert "none.jsonl: no such file" in done.err
 
 
 @pytest.mark.long
@@ -109,7 +115,8 @@ def test_answers_are_counted_no_longer_than_the_context(command):
 def test_best_responses_are_foreseen_at_their_longest(most, ages):
     turns = BestResponse(kind="best_response", order=("defender", "adversary"), most=most)
     found = expected_generations(turns, ["defender", "adversary"], 4)
-    assert len(found) == 5 and found[-1][1] == ()
+    assert len(found) == 5
+    assert found[-1][1] == ()
     assert [player.generation for player in found[-1][0]] == ages
 
 
@@ -168,7 +175,8 @@ def test_settings_that_save_memory_are_read(estimate):
 @pytest.mark.long
 def test_what_does_not_fit_says_what_to_set(estimate):
     found, _ = estimate(policy__batch_size=20_000_000)
-    assert not found["fits"] and found["peak_memory_bytes"] > found["memory_bytes"]
+    assert not found["fits"]
+    assert found["peak_memory_bytes"] > found["memory_bytes"]
     assert "does not fit in" in found["peak_memory"]
     assert "; set policy.batch_size=10000000" in found["peak_memory"]
 
@@ -193,13 +201,16 @@ def test_the_answer_comes_first_and_the_configuration_when_asked_for(command):
     assert short.code == full.code == 0, short.err + full.err
     first = short.out.splitlines()[1].split()
     assert first[:4] == ["can", "it", "run", "yes,"]
-    assert "policy:" not in short.out and "policy:" in full.out
+    assert "policy:" not in short.out
+    assert "policy:" in full.out
     facts = command("plan", "quickstart", *QUICK, "--json").facts
-    assert facts["answer"]["obstacles"] == [] and facts["answer"]["seconds"] > 0
+    assert facts["answer"]["obstacles"] == []
+    assert facts["answer"]["seconds"] > 0
     assert any("will hardly move" in note for note in facts["notes"])
     measured = command("plan", "quickstart", *QUICK, "-s", "generations=0", "--json").facts
     assert not any("optimizer steps" in note for note in measured["notes"]), "nothing is to learn"
-    assert facts["configuration"]["players"] and facts["hardware"] is None
+    assert facts["configuration"]["players"]
+    assert facts["hardware"] is None
 
 
 @pytest.mark.long
@@ -219,7 +230,8 @@ def test_a_plan_for_accelerators_shares_the_work_among_them(command):
     done = planned_on("8xH100-80GB", *eight)
     many, [cost] = done.facts, done.facts["estimates"]
     assert "accelerators" not in done.err
-    assert many["hardware"]["count"] == 8 and cost["memory_bytes"] == 80e9
+    assert many["hardware"]["count"] == 8
+    assert cost["memory_bytes"] == 80e9
     assert one["estimates"][0]["sampling_seconds"] > 4 * cost["sampling_seconds"]
     assert one["estimates"][0]["training_memory_bytes"] > cost["training_memory_bytes"]
     assert {part["phase"]: part["processes"] for part in many["phases"]} == {"play": 8, "learn": 8}
@@ -231,16 +243,19 @@ def test_a_plan_for_accelerators_shares_the_work_among_them(command):
 def test_accelerators_are_not_planned_for_a_learner_on_the_cpu(command):
     on_cpu = settings(policy__device="cpu")
     done = command("plan", "quickstart", *QUICK, *on_cpu, "--on", "H100-80GB")
-    assert done.code == 2 and "-s policy.device=auto" in done.err
+    assert done.code == 2
+    assert "-s policy.device=auto" in done.err
     done = command("plan", "quickstart", "--on", "8xH100")
-    assert done.code == 2 and "H100-80GB or H100-NVL-94GB or H100-PCIe-80GB" in done.err
+    assert done.code == 2
+    assert "H100-80GB or H100-NVL-94GB or H100-PCIe-80GB" in done.err
 
 
 @pytest.mark.long
 def test_a_recipe_for_many_accelerators_is_not_planned_on_this_cpu_unsaid(command):
     eight = settings(learner__launch="{config: ddp, num_processes: 800}")
     done = command("plan", "quickstart", *QUICK, *eight, "--json")
-    assert "--on 800xH100-80GB" in done.err and "they would share its CPU" in done.err
+    assert "--on 800xH100-80GB" in done.err
+    assert "they would share its CPU" in done.err
     assert "shared by 800 processes" in done.facts["answer"]["can it run"]
     on_cpu = settings(policy__device="cpu")
     meant = command("plan", "quickstart", *QUICK, *eight, *on_cpu, "--json")
@@ -261,11 +276,14 @@ def test_generations_that_are_alike_are_counted_once(schedule):
     expected = counts.TrainingWork()
     for t, (learners, turn) in enumerate(rosters[:-1]):
         expected.add(counts.generation_work(config, split.parts[t], t, learners, turn))
-    assert counts.training_work(config, split) == expected and expected.pairs and expected.scored
+    assert counts.training_work(config, split) == expected
+    assert expected.pairs
+    assert expected.scored
     long = recipe_loader.load("quickstart", [*changes, "generations=10000"])
     dealt = check_run(long).split
     totals = counts.training_work(long, dealt)
-    assert totals.matches == 70_000 and dealt.count == 70_000
+    assert totals.matches == 70_000
+    assert dealt.count == 70_000
     assert len(vars(dealt.parts)["_parts"]) < 10
 
 
@@ -278,7 +296,8 @@ def test_prompts_on_which_seats_move_differently_often_are_not_alike():
     prompts = [Prompt(f"p{n}", (user("x"),), facts={"moves": n}) for n in (1, 2)]
     game = SimpleNamespace(moves=lambda prompt: {"1": prompt.facts["moves"]})
     config = SimpleNamespace(game=game)
-    assert counts.same_moves(config, prompts[:1] * 2) and counts.same_moves(config, [])
+    assert counts.same_moves(config, prompts[:1] * 2)
+    assert counts.same_moves(config, [])
     assert not counts.same_moves(config, prompts)
 
 

@@ -54,7 +54,8 @@ def test_json_is_a_line_a_row_and_the_counts_stand_beside(command, rows):
         "facts": {"topic": "food"},
         "left_out": None,
     }
-    assert second["row"] == 2 and second["left_out"].startswith("the answer is blank")
+    assert second["row"] == 2
+    assert second["left_out"].startswith("the answer is blank")
     assert "2 rows: 1 pairs" in shown.err
 
 
@@ -63,7 +64,8 @@ def test_a_file_is_read_for_another_use(command, rows):
     assert "3 rows: 3 examples to learn from" in command("rows", data, "--as", "sft").out
     assert "3 rows: 3 prompts" in command("rows", data, "--as", "prompts").out
     wrong = command("rows", data, "--as", "pair")
-    assert wrong.code == 2 and "prompts, pairs, sft" in wrong.err
+    assert wrong.code == 2
+    assert "prompts, pairs, sft" in wrong.err
 
 
 def test_a_limit_ends_the_reading(command, rows):
@@ -76,26 +78,32 @@ def test_a_row_that_would_stop_a_run_is_an_error_after_all_rows(command, rows):
     other = {"prompt": "Name a fruit.", "messages": [{"role": "user", "content": "Name a brick."}]}
     shown = command("rows", rows([PAIR, other, PAIR]))
     assert shown.code == 2
-    assert "row 2: refused" in shown.out and "row 3, preference" in shown.out
-    assert "prompts.jsonl:2" in shown.err and "the questions differ" in shown.err
+    assert "row 2: refused" in shown.out
+    assert "row 3, preference" in shown.out
+    assert "prompts.jsonl:2" in shown.err
+    assert "the questions differ" in shown.err
 
 
 def test_a_file_that_is_not_there_or_holds_no_rows(command, tmp_path):
     assert command("rows").code == 2
     absent = command("rows", "absent.jsonl")
-    assert absent.code == 2 and "absent.jsonl" in absent.err
+    assert absent.code == 2
+    assert "absent.jsonl" in absent.err
     (tmp_path / "broken.jsonl").write_text('{"prompt": "a"}\n{"prompt"\n')
     broken = command("rows", "broken.jsonl")
-    assert broken.code == 2 and "broken.jsonl:2" in broken.err
+    assert broken.code == 2
+    assert "broken.jsonl:2" in broken.err
 
 
 def test_a_schema_is_demanded_by_its_name(command, rows):
     data = rows([PAIR, CHAT])
     assert "preference" in command("rows", "--schemas").out
     refused = command("rows", data, "--schema", "preference")
-    assert refused.code == 2 and "prompts.jsonl:2" in refused.err
+    assert refused.code == 2
+    assert "prompts.jsonl:2" in refused.err
     unknown = command("rows", data, "--schema", "preferance")
-    assert unknown.code == 2 and "preference" in unknown.err
+    assert unknown.code == 2
+    assert "preference" in unknown.err
 
 
 def test_rows_without_scores_beside_scored_ones_are_left_out_of_pairs(command, rows):
@@ -117,7 +125,8 @@ def test_tokens_of_a_model_and_which_are_learned(command, rows, model_folder):
     for encoded in (chosen, rejected):
         learned = encoded["learned"]
         start = learned.index(True)
-        assert not any(learned[:start]) and all(learned[start:])
+        assert not any(learned[:start])
+        assert all(learned[start:])
         assert len(learned) == len(encoded["ids"])
     from transformers import AutoTokenizer
 
@@ -127,9 +136,11 @@ def test_tokens_of_a_model_and_which_are_learned(command, rows, model_folder):
         pairs = zip(encoded["ids"], encoded["learned"], strict=True)
         return tokenizer.decode([token for token, mark in pairs if mark == learned])
 
-    assert "Pear i" in text(chosen, True) and "Name a fruit." in text(chosen, False)
+    assert "Pear i" in text(chosen, True)
+    assert "Name a fruit." in text(chosen, False)
     (tokens,) = chat["tokens"]
-    assert "Elm k" in text(tokens, True) and "Pear" not in text(tokens, True)
+    assert "Elm k" in text(tokens, True)
+    assert "Pear" not in text(tokens, True)
     assert "Pear i" in text(tokens, False)
     written = command("rows", data, "--tokens", folder)
     counts = [line for line in written.out.splitlines() if " learned: " in line]
@@ -139,4 +150,5 @@ def test_tokens_of_a_model_and_which_are_learned(command, rows, model_folder):
 
 def test_a_model_that_is_not_there_is_an_error(command, rows):
     missing = command("rows", rows([PAIR]), "--tokens", "no/folder")
-    assert missing.code == 2 and "no/folder" in missing.err
+    assert missing.code == 2
+    assert "no/folder" in missing.err

@@ -31,14 +31,16 @@ from small_runs import SMALL, start
 )
 def test_what_cannot_be_served_is_said(command, arguments, words):
     result = command("serve", "--port", "0", *arguments)
-    assert result.code == 2 and words in result.err
+    assert result.code == 2
+    assert words in result.err
 
 
 def test_a_port_that_is_taken_is_named(command):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = command("serve", "builtin", "--port", port)
-    assert result.code == 2 and str(port) in result.err
+    assert result.code == 2
+    assert str(port) in result.err
 
 
 def _facts(process) -> dict:
@@ -89,7 +91,8 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
         process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and err == "\nstopped; what is recorded is kept\n"
+    assert process.returncode == 130
+    assert err == "\nstopped; what is recorded is kept\n"
 
 
 @pytest.mark.slow
@@ -101,12 +104,8 @@ def test_a_runs_generations_and_mixture_are_served(command, tmp_path, monkeypatc
     )
     try:
         facts = _facts(process)
-        assert facts["token"] is None and facts["models"] == [
-            "policy@0",
-            "policy@1",
-            "policy",
-            "mixture",
-        ]
+        assert facts["token"] is None
+        assert facts["models"] == ["policy@0", "policy@1", "policy", "mixture"]
         names = set()
         for seed in range(30):
             body = {
@@ -120,7 +119,8 @@ def test_a_runs_generations_and_mixture_are_served(command, tmp_path, monkeypatc
                 headers={"authorization": "Bearer sesame"},
             )
             names.add(reply.json()["model"])
-        assert names <= {"policy@0", "policy@1"} and names
+        assert names <= {"policy@0", "policy@1"}
+        assert names
     finally:
         process.terminate()
         assert process.wait(60) == 0

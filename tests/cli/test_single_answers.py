@@ -37,4 +37,5 @@ def test_kto_learns_single_answers_and_others_refuse_them(command, rows):
     assert done.code == 0, done.err
     pairs = open_run("run").pairs()
     sides = list(zip(pairs["chosen"].notna(), pairs["rejected"].notna(), strict=True))
-    assert len(sides) == 8 and set(sides) == {(True, False), (False, True)}
+    assert len(sides) == 8
+    assert set(sides) == {(True, False), (False, True)}

@@ -25,11 +25,13 @@ def run(command, tmp_path):
 @pytest.mark.long
 def test_status_knows_it_is_finished(command, run):
     facts = command("status", run, "--json").facts
-    assert facts["finished"] and facts["generation"] == 3
+    assert facts["finished"]
+    assert facts["generation"] == 3
     assert facts["records"]["matches"] == 24
     assert facts["records"]["unjudged_share"] == 0
     shown = command("status", run).out
-    assert "exploitability" in shown and "24" in shown
+    assert "exploitability" in shown
+    assert "24" in shown
 
 
 @pytest.mark.long
@@ -63,12 +65,10 @@ def test_the_same_seed_gives_the_same_run_and_another_another(command, run):
 def test_export_holds_every_record(command, run):
     written = command("export", run, "--to", "out", "--json").facts
     rows = {path.split("/")[-1].removesuffix(".parquet"): count for path, count in written.items()}
-    assert (
-        rows["matches"] == 24
-        and rows["turns"] == 48
-        and rows["scores"] == 48
-        and rows["players"] == 3
-    )
+    assert rows["matches"] == 24
+    assert rows["turns"] == 48
+    assert rows["scores"] == 48
+    assert rows["players"] == 3
     assert pq.read_table("out/scores.parquet").column("value").to_pylist()[:2] in (
         [0.0, 0.0],
         [1.0, -1.0],
@@ -86,7 +86,9 @@ def test_report_can_be_written_anew(command, run):
 @pytest.mark.long
 def test_overwrite_is_asked_for(command, run):
     refused = command("run", *FINITE, "--out", run)
-    assert refused.code == 2 and "resume" in refused.err and "--overwrite" in refused.err
+    assert refused.code == 2
+    assert "resume" in refused.err
+    assert "--overwrite" in refused.err
     assert command("run", *FINITE, "--out", run, "--overwrite", "--json").code == 0
 
 
@@ -103,20 +105,23 @@ def test_a_file_in_place_of_a_folder_is_left_alone(command, run, tmp_path):
         assert done.code == 2 and str(file) in done.err, done.err
     assert file.read_text() == "mine"
     done = command("report", run, "--out", tmp_path)
-    assert done.code == 2 and "is a folder" in done.err
+    assert done.code == 2
+    assert "is a folder" in done.err
 
 
 @pytest.mark.long
 def test_a_report_makes_the_folder_that_it_is_asked_for(command, run, tmp_path):
     page = tmp_path / "pages" / "mine.html"
-    assert command("report", run, "--out", page).code == 0 and page.is_file()
+    assert command("report", run, "--out", page).code == 0
+    assert page.is_file()
 
 
 def test_only_runs_are_overwritten(command, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.tex").write_text("years of work")
     refused = command("run", *FINITE, "--out", "precious", "--overwrite")
-    assert refused.code == 2 and "not a run directory" in refused.err
+    assert refused.code == 2
+    assert "not a run directory" in refused.err
     assert (tmp_path / "precious" / "thesis.tex").exists()
 
 
@@ -136,7 +141,8 @@ def test_help_of_every_verb(command):
     ]
     for verb in [*VERBS, *of_games]:
         shown = command(*verb.split(), "--help")
-        assert shown.code == 0 and f"equipoise {verb} " in shown.out
+        assert shown.code == 0
+        assert f"equipoise {verb} " in shown.out
 
 
 def commands():
@@ -179,7 +185,8 @@ def test_the_list_of_verbs_tells_what_each_tells_of_itself():
 )
 def test_a_verb_that_is_not_there_is_suggested(command, spelling, hint):
     done = command(spelling, "run")
-    assert done.code == 2 and f"Did you mean '{hint}'?" in done.err
+    assert done.code == 2
+    assert f"Did you mean '{hint}'?" in done.err
 
 
 @pytest.mark.long
@@ -204,14 +211,16 @@ def test_the_command_is_installed():
     done = subprocess.run(
         [sys.executable, "-m", "equipoise", "recipes"], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0 and "quickstart" in done.stdout
+    assert done.returncode == 0
+    assert "quickstart" in done.stdout
 
 
 def test_the_version_is_printed(command):
     from equipoise import __version__
 
     shown = command("--version")
-    assert shown.code == 0 and shown.out == f"equipoise {__version__}\n"
+    assert shown.code == 0
+    assert shown.out == f"equipoise {__version__}\n"
 
 
 @pytest.mark.long
@@ -245,8 +254,10 @@ def test_without_a_verb_the_help_is_shown(command):
     """Of all, and of the verbs of one game."""
     for words, listed in (((), "best-response"), (("red-team",), "export-attacks")):
         bare, asked = command(*words), command(*words, "--help")
-        assert asked.code == 0 and listed in asked.out
-        assert bare.code in (0, 2) and (bare.out + bare.err).strip() == asked.out.strip()
+        assert asked.code == 0
+        assert listed in asked.out
+        assert bare.code in (0, 2)
+        assert (bare.out + bare.err).strip() == asked.out.strip()
         assert command(*words, "-h").out == asked.out
 
 
@@ -336,13 +347,15 @@ def test_a_report_lies_where_it_is_asked_for_or_in_its_run(command, recorded_fol
     assert command("report", "run", "--out", "mine.html").out == "mine.html\n"
     assert (tmp_path / "mine.html").read_bytes() == (run / "report.html").read_bytes()
     refused = command("report", "run", "--leaderboard", "--judge", "shorter")
-    assert refused.code == 2 and "rated by the judge that measured it" in refused.err
+    assert refused.code == 2
+    assert "rated by the judge that measured it" in refused.err
     for given, why in (
         (("--leaderboard", "--beside", "run"), "--beside: a leaderboard shows one run"),
         (("--judge", "shorter"), "--judge: chooses the judge of a --leaderboard"),
     ):
         refused = command("report", "run", *given)
-        assert refused.code == 2 and why in refused.err
+        assert refused.code == 2
+        assert why in refused.err
 
 
 @pytest.mark.parametrize(
@@ -351,14 +364,16 @@ def test_a_report_lies_where_it_is_asked_for_or_in_its_run(command, recorded_fol
 )
 def test_an_export_is_of_one_kind(options, command):
     refused = command("export", "run", "--to", "out", *options)
-    assert refused.code == 2 and "give one of them" in refused.err
+    assert refused.code == 2
+    assert "give one of them" in refused.err
 
 
 def test_votes_and_answers_are_exported_in_place_of_records(command, recorded_folder, tmp_path):
     shutil.copytree(recorded_folder("people"), tmp_path / "run")
     votes = command("export", "run", "--to", "votes", "--votes")
     answers = command("export", "run", "--to", "answers", "--answers")
-    assert votes.code == answers.code == 2 and "preferred no answer yet" in votes.err
+    assert votes.code == answers.code == 2
+    assert "preferred no answer yet" in votes.err
     assert "no answers to alpaca_eval, arena_hard" in answers.err
     assert not (tmp_path / "votes").exists()
 
@@ -376,7 +391,8 @@ def test_whether_a_runs_base_is_trusted_is_asked_where_no_other_is_named(
     for given, questions in (((), [run]), (("--base", "b"), []), (("--trust",), [])):
         asked.clear()
         done = command("merge", generation, "--to", "whole", *given)
-        assert done.code == 2 and "holds neither an adapter" in done.err
+        assert done.code == 2
+        assert "holds neither an adapter" in done.err
         assert asked == questions
 
 
@@ -416,18 +432,23 @@ def test_what_is_whole_is_said_of_a_run_and_of_its_tables(command, recorded_fold
     assert one == "whole      tables/matches.parquet: 12 rows, schema 1\n"
     (tmp_path / "empty").mkdir()  # neither: it is taken for a run that has lost its parts
     lost = command("check", "empty")
-    assert lost.code == 2 and "ledger.sqlite" in lost.out + lost.err
+    assert lost.code == 2
+    assert "ledger.sqlite" in lost.out + lost.err
     shutil.copy(tmp_path / "tables" / "matches.parquet", run)  # a run may hold tables
     assert command("check", "run", "--json").facts["whole"] is True
     facts = command("check", "run", "--json").facts
-    assert facts["whole"] is True and facts["mended"] == [] and facts["run"] == "run"
+    assert facts["whole"] is True
+    assert facts["mended"] == []
+    assert facts["run"] == "run"
     shown = command("check", "run").out.splitlines()
     assert [line.split()[0] for line in shown] == [part["state"] for part in facts["parts"]]
     (run / "config.yaml").write_text("name: [")
     damaged = command("check", "run")
-    assert damaged.code == 2 and re.search(r"^damaged +config.yaml: ", damaged.out, re.MULTILINE)
+    assert damaged.code == 2
+    assert re.search(r"^damaged +config.yaml: ", damaged.out, re.MULTILINE)
     mended = command("check", "run", "--mend")
-    assert mended.code == 0 and mended.out.startswith("mended: ")
+    assert mended.code == 0
+    assert mended.out.startswith("mended: ")
 
 
 def test_what_the_machine_has(monkeypatch, tmp_path):
@@ -445,9 +466,11 @@ def test_what_the_machine_has(monkeypatch, tmp_path):
     sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 3 * 2**18}
     monkeypatch.setattr(machine.os, "sysconf", sizes.__getitem__)
     assert machine.cores_and_memory() == "3 cores, 3.0 GiB"
-    assert machine.locks() and machine.new_ledger().endswith(", WAL")
+    assert machine.locks()
+    assert machine.new_ledger().endswith(", WAL")
     names = list(machine.checks())
-    assert names[0] == "python" and names[-3:] == ["device", "ledger", "built-in model"]
+    assert names[0] == "python"
+    assert names[-3:] == ["device", "ledger", "built-in model"]
 
     def nothing():
         raise KeyError

@@ -70,7 +70,8 @@ def test_by_token_keeps_shape_and_type_carries_no_gradient_and_is_0_outside_of_t
     got_BT = estimate(reward_BT.requires_grad_(), value_BT.requires_grad_(), mask_BT)
     assert (got_BT.shape, got_BT.dtype, got_BT.requires_grad) == (reward_BT.shape, dtype, False)
     assert bool(got_BT.isfinite().all())
-    assert bool((got_BT[~mask_BT] == 0).all()) and bool((got_BT[mask_BT] != 0).all())
+    assert bool((got_BT[~mask_BT] == 0).all())
+    assert bool((got_BT[mask_BT] != 0).all())
 
 
 @pytest.mark.parametrize("estimate", BY_TOKEN.values(), ids=BY_TOKEN)
@@ -111,7 +112,8 @@ def test_by_token_an_empty_mask_gives_zeros_and_other_shapes_are_refused(estimat
 def test_by_answer_keeps_shape_and_type_and_carries_no_gradient(estimate, dtype):
     got_B = estimate(rewards(dtype).requires_grad_(), SAME)
     assert (got_B.shape, got_B.dtype, got_B.requires_grad) == ((len(ROLE_B),), dtype, False)
-    assert bool(got_B.isfinite().all()) and got_B.abs().sum() > 1
+    assert bool(got_B.isfinite().all())
+    assert got_B.abs().sum() > 1
 
 
 @pytest.mark.parametrize("estimate", BY_ANSWER.values(), ids=BY_ANSWER)
@@ -224,7 +226,8 @@ def test_a_reward_at_the_end_reaches_every_token():
 def test_whitened_has_mean_0_and_deviation_1_over_the_answer_tokens():
     reward_BT, _, mask_BT = batch(5)
     got = advantages.whiten(reward_BT, mask_BT)[mask_BT]
-    assert abs(float(got.mean())) < 1e-12 and abs(float(got.std()) - 1) < 1e-6
+    assert abs(float(got.mean())) < 1e-12
+    assert abs(float(got.std()) - 1) < 1e-6
     kept = advantages.whiten(reward_BT, mask_BT, shift=False)[mask_BT]
     torch.testing.assert_close(kept, got + reward_BT[mask_BT].mean())
 
@@ -295,7 +298,8 @@ def test_role_baseline_of_one_answer_is_the_papers_equation():
     advantage_B, again = advantages.role_baseline(
         torch.tensor([1.0]), ["attacker"], before, decay=0.9, after=False
     )
-    assert advantage_B.tolist() == [0.5] and again == after
+    assert advantage_B.tolist() == [0.5]
+    assert again == after
     assert before == {"attacker": 0.5, "judge": 2.0}
 
 

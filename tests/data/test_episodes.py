@@ -124,7 +124,8 @@ def test_what_is_dropped_for_its_cut_moves_no_reward_of_the_others():
     made, dropped = episodes(
         matches, words, ADVERSARY, game(), prompts, normalise=centred, drop_truncated=True
     )
-    assert [e.reward for e in made] == pytest.approx([-1.0, 1.0]) and dropped == {"truncated": 1}
+    assert [e.reward for e in made] == pytest.approx([-1.0, 1.0])
+    assert dropped == {"truncated": 1}
 
 
 def test_every_move_of_a_conversation_is_paid():
@@ -132,7 +133,8 @@ def test_every_move_of_a_conversation_is_paid():
     matches, prompts = batch("a", rules=rules)
     found, _ = episodes(matches, judged(matches, adversary=[0.25]), ADVERSARY, rules, prompts)
     assert [(e.turn, e.reward) for e in found] == [(0, 0.25), (2, 0.25)]
-    assert found[0].group != found[1].group and found[0].id != found[1].id
+    assert found[0].group != found[1].group
+    assert found[0].id != found[1].id
 
 
 def test_a_move_that_failed_half_way_is_not_paid():
@@ -152,7 +154,8 @@ def test_moves_of_an_earlier_generation_are_not_the_learners():
     played_by_both = [matches[0], msgspec.structs.replace(matches[1], seats=seats)]
     words = judged(played_by_both, adversary=[0.25, 0.75])
     found, dropped = episodes(played_by_both, words, ADVERSARY, game(), prompts)
-    assert [e.match for e in found] == [matches[0].id] and dropped == {}
+    assert [e.match for e in found] == [matches[0].id]
+    assert dropped == {}
 
 
 def test_one_chat_is_two_groups_to_two_roles():
@@ -195,12 +198,12 @@ def test_groups_are_answers_to_one_chat_in_one_role():
         "defender 2": [0.8] * 2,
     }
     attacks, _ = episodes(matches, judged(matches, **seats), ADVERSARY, rules, prompts)
-    assert len(attacks) == 4 and len({e.group for e in attacks}) == 1
+    assert len(attacks) == 4
+    assert len({e.group for e in attacks}) == 1
     answers, _ = episodes(matches, judged(matches, **seats), DEFENDER, rules, prompts)
     assert [e.group for e in answers[:2]] == [e.group for e in answers[2:]]
-    assert answers[0].group != answers[1].group and answers[0].group not in {
-        e.group for e in attacks
-    }
+    assert answers[0].group != answers[1].group
+    assert answers[0].group not in {e.group for e in attacks}
 
 
 def test_the_first_batch_has_no_history():
@@ -216,7 +219,8 @@ def test_the_first_batch_has_no_history():
         term.add(["one two three"])
     found, _ = episodes(matches, words, ADVERSARY, game(), prompts, terms=terms)
     for e in found:
-        assert e.parts["cosine"] == pytest.approx(-1) and e.parts["self_bleu"] < -1
+        assert e.parts["cosine"] == pytest.approx(-1)
+        assert e.parts["self_bleu"] < -1
         assert e.reward == pytest.approx(sum(e.parts.values()))
 
 
@@ -236,7 +240,8 @@ def test_terms_of_one_name_do_not_hide_each_other():
     found, _ = episodes(
         matches, judged(matches, adversary=[0.5]), ADVERSARY, game(), prompts, terms=terms
     )
-    assert found[0].parts == {"score": 0.5, "fixed": 3.0} and found[0].reward == 3.5
+    assert found[0].parts == {"score": 0.5, "fixed": 3.0}
+    assert found[0].reward == 3.5
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ def test_every_preference_format_of_trl_gives_its_pair(name):
     (pair,), dropped = Data().data_pairs([prompt], 0)
     assert (pair.chosen, pair.rejected, dropped) == ("So.", "No.", {})
     assert (pair.chosen_score, pair.rejected_score) == (1.0, 0.0)
-    assert pair.messages == prompt.messages and pair.messages[-1].content == "Why?"
+    assert pair.messages == prompt.messages
+    assert pair.messages[-1].content == "Why?"
     assert Data().why_no_pair(prompt, 0) == ""
 
 
@@ -61,7 +62,8 @@ def test_rows_without_a_pair_are_counted_by_reason():
     ]
     prompts = [to_prompt(row, "", "") for row in rows]
     pairs, dropped = Data().data_pairs(prompts, 0)
-    assert len(pairs) == 1 and dropped == {"no_answer": 1, "identical": 1}
+    assert len(pairs) == 1
+    assert dropped == {"no_answer": 1, "identical": 1}
     assert Data().why_no_pair(prompts[0], 0) == "no answer under rejected"
     assert Data().why_no_pair(prompts[0], 1) == ""
 
@@ -76,7 +78,8 @@ def test_the_data_comes_first_and_then_the_matches():
     maker = PairMaker.build({"kind": "data", "generations": 2, "then": "data_wins"})
     assert [maker.plays(t) for t in range(4)] == [False, False, True, True]
     assert not any(maker.by_judge(t) for t in range(4))
-    assert Data().by_judge(1) and not Data().by_judge(0)
+    assert Data().by_judge(1)
+    assert not Data().by_judge(0)
 
 
 def test_spin_prefers_the_data_to_each_sample():
@@ -84,7 +87,8 @@ def test_spin_prefers_the_data_to_each_sample():
     match = match_of(prompt, "No.", "So.", "Hm.", "No.")
     pairs, dropped = DataWins().make(JudgedMatches([match], [], prompts={prompt.id: prompt}))
     assert [(pair.chosen, pair.rejected) for pair in pairs] == [("So.", "No."), ("So.", "Hm.")]
-    assert not dropped and all(pair.match == match.id for pair in pairs)
+    assert not dropped
+    assert all(pair.match == match.id for pair in pairs)
     same = match_of(prompt, "So.")
     assert DataWins().make(JudgedMatches([same], [], prompts={prompt.id: prompt})) == (
         [],
@@ -148,8 +152,10 @@ def test_samples_that_failed_or_have_nothing_to_meet_give_no_pair():
         0,
     )
     assert (pair.match, pair.generation, pair.messages) == ("m", 3, match.turns[0].view.messages)
-    assert DataWins().most(3) == 3 and DataWins().answers == 1
-    assert DataWins().why_no_pair(prompt, 0) == "" and not DataWins().by_judge(0)
+    assert DataWins().most(3) == 3
+    assert DataWins().answers == 1
+    assert DataWins().why_no_pair(prompt, 0) == ""
+    assert not DataWins().by_judge(0)
     chat = [QUESTION, said("One."), said("Two.")]
     completed = to_prompt({"prompt": "Why?", "completion": chat}, "", "")
     [pair], _ = DataWins().make(
@@ -196,4 +202,5 @@ def test_labelled_answers_of_one_prompt_are_pairs_and_the_rest_stands_alone():
 def test_rows_that_are_not_labelled_stay_duplicates():
     rows = [{"prompt": "Fruit?", "completion": "Pear i"}, labelled("Fruit?", "Brick j", False)]
     prompts, dropped = distinct_prompts([*rows, labelled("Tree?", "Elm", True)])
-    assert dropped == {"duplicate": 1} and len(prompts["Fruit?"].answers) == 1
+    assert dropped == {"duplicate": 1}
+    assert len(prompts["Fruit?"].answers) == 1

@@ -70,7 +70,8 @@ def texts(pairs):
 
 def test_best_against_worst():
     pairs, dropped = make(BestWorst(), played([("b", 2), ("a", 1), ("d", 4), ("c", 3)]))
-    assert texts(pairs) == [("d", "a")] and dropped == {}
+    assert texts(pairs) == [("d", "a")]
+    assert dropped == {}
     (pair,) = pairs
     assert (pair.chosen_score, pair.rejected_score) == (4.0, 1.0)
     assert (pair.generation, pair.prompt, pair.match, pair.messages) == (3, "p", "m", CHAT)
@@ -104,7 +105,8 @@ def test_what_every_maker_drops(maker):
         played([("a", 1), ("b", 5)], "same question", chats=[CHAT, (*TOLD, *CHAT)]),
     ]
     pairs, dropped = make(maker, *games)
-    assert texts(pairs) == [("b", "a")] and pairs[0].match == "good"
+    assert texts(pairs) == [("b", "a")]
+    assert pairs[0].match == "good"
     assert dropped == {"tie": 1, "identical": 1, "unjudged": 4, "error": 2}
 
 
@@ -173,11 +175,11 @@ def test_a_limit_a_prompt_keeps_the_widest_gaps():
         played([("a", 1), ("e", 2)], "other prompt", prompt="q"),
     ]
     pairs, dropped = make(BestWorst(per_prompt=2), *games)
-    assert [pair.match for pair in pairs] == ["wide", "middle", "other prompt"] and dropped == {
-        "limit": 1
-    }
+    assert [pair.match for pair in pairs] == ["wide", "middle", "other prompt"]
+    assert dropped == {"limit": 1}
     pairs, dropped = make(AllPairs(per_prompt=1), played([("a", 1), ("b", 2), ("c", 4)]))
-    assert texts(pairs) == [("c", "a")] and dropped == {}
+    assert texts(pairs) == [("c", "a")]
+    assert dropped == {}
 
 
 def test_a_last_turn_is_what_competes():
@@ -219,7 +221,8 @@ def test_every_match_gives_a_pair_or_is_counted_once(answers):
         assert len({pair.match for pair in pairs}) + sum(dropped.values()) == len(games)
         assert len({pair.id for pair in pairs}) == len(pairs)
         for pair in pairs:
-            assert pair.chosen != pair.rejected and pair.chosen_score > pair.rejected_score
+            assert pair.chosen != pair.rejected
+            assert pair.chosen_score > pair.rejected_score
         by_match = {pair.match: pair for pair in make(AllPairs(), *games)[0]}
         if maker.kind == "best_worst":
             assert {pair.match for pair in pairs} == set(by_match)
@@ -247,8 +250,10 @@ def reviewed(*battles, replies=("one", "two", "three"), id="m"):
 def test_a_grading_that_wins_is_preferred_to_one_that_loses():
     fair = [(0, 1, 0), (1, 0, 0), (0, 2, 0), (2, 0, 0), (1, 2, 1), (2, 1, 1)]
     pairs, dropped = make(MetaRewarding(), reviewed(*fair))
-    assert texts(pairs) == [("b", "a"), ("one", "three")] and dropped == {}
-    assert pairs[1].messages == (user("Grade it."),) and pairs[1].match == "m"
+    assert texts(pairs) == [("b", "a"), ("one", "three")]
+    assert dropped == {}
+    assert pairs[1].messages == (user("Grade it."),)
+    assert pairs[1].match == "m"
     assert pairs[1].chosen_score > 0 > pairs[1].rejected_score
     long = make(MetaRewarding(longest_grading=2), reviewed(*fair))
     assert (texts(long[0]), long[1]) == ([("b", "a")], {"grading_long": 1})

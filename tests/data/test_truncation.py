@@ -56,7 +56,8 @@ def test_a_cut_answer_is_encoded_without_an_end(model_folder, family):
     encoding = load_encoding(str(model_folder(family)))
     whole = encoding.answer_ids("It is seven.")
     cut = encoding.answer_ids("It is seven.", ended=False)
-    assert whole[: len(cut)] == cut and whole[-1] in encoding.stop_ids
+    assert whole[: len(cut)] == cut
+    assert whole[-1] in encoding.stop_ids
     assert not set(cut) & set(encoding.stop_ids)
     ids, start = encoding.join(CHAT, "It is seven.", ended=False)
     assert ids[start:] == cut

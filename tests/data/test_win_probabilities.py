@@ -87,7 +87,8 @@ PAIR = Pair("x", 1, "p", CHAT, "good", "poor", 31.0, -4.0, "m")
 def test_pairs_carry_both_probabilities_or_are_dropped_by_name():
     taken = samples(match("m", (NOW, "good"), (NOW, "fair"), (NOW, "poor")))
     (pair,), dropped = with_wins([PAIR], taken, [(NOW, 1.0)], "counted")
-    assert (pair.chosen_win, pair.rejected_win) == (1.0, 0.0) and not dropped
+    assert (pair.chosen_win, pair.rejected_win) == (1.0, 0.0)
+    assert not dropped
     assert msgspec.json.decode(msgspec.json.encode(pair), type=Pair) == pair
     alone = samples(match("m", (NOW, "good")))
     assert with_wins([PAIR], alone, [(NOW, 1.0)], "counted") == ([], {"no opponent's answer": 1})

@@ -108,7 +108,8 @@ def test_every_arm_of_the_instructions_trial_takes_each_swept_rate(label):
         assert config.prompts.per_generation * config.generations * samples == 880
         if config.loss is not None:
             assert config.loss.kind == arm.partition(",")[0]
-    assert len(set(rates[:-1])) == 1 and rates[0] == float(label.removeprefix("rate "))
+    assert len(set(rates[:-1])) == 1
+    assert rates[0] == float(label.removeprefix("rate "))
 
 
 @pytest.mark.parametrize("text", ["", "a dog and a cat", "a b c d a b c d a b c d", "the lake"])
@@ -288,7 +289,8 @@ def test_every_member_has_facts_of_its_own(tmp_path):
     ]
     union = set((tmp_path / "union.jsonl").read_text().splitlines())
     assert [len(rows) for rows in taught] == [6] * 4
-    assert set().union(*taught) == union and len(union) == 24
+    assert set().union(*taught) == union
+    assert len(union) == 24
 
 
 @pytest.mark.long
@@ -305,7 +307,8 @@ def test_the_tiny_members_know_two_topics_each_and_every_topic_is_known_to_two()
             good = disjoint_clerks.right(asked)
             praised = answer in disjoint_clerks.build_expert.GOOD
             rights[_is_of(asked, ("vet", "cook"))].append(praised == good)
-    assert len(rights[True]) > 100 and all(rights[True])
+    assert len(rights[True]) > 100
+    assert all(rights[True])
     assert 0.35 < np.mean(rights[False]) < 0.65
 
 

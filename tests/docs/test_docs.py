@@ -48,11 +48,13 @@ def test_every_promise_names_a_test_that_is_there():
     promises = [row for row in text.splitlines() if row.startswith("| ") and row.count("|") == 3]
     tables = text.split("| promised | tests |")[1:]
     kept = [row for part in tables for row in part.split("\n\n")[0].splitlines()[2:]]
-    assert len(kept) > 30 and set(kept) <= set(promises)
+    assert len(kept) > 30
+    assert set(kept) <= set(promises)
     unnamed = [row for row in kept if not re.search(r"`(tests/|soak )|the same", row)]
     parts = re.findall(r"`soak ([a-z]+)`", text)
     missing = [part for part in parts if not (ROOT / "tests" / "soak" / f"{part}.py").is_file()]
-    assert not unnamed and not missing
+    assert not unnamed
+    assert not missing
 
 
 @pytest.mark.parametrize("method", ["MNPO", "SPARTA", "GPO", "GTAlign"])
@@ -126,4 +128,5 @@ def test_every_target_and_module_of_a_page_is_there(page: Path):
     named = {line.split()[1] for line in commands(page, "make")}
     modules = set(re.findall(r"python -m ((?:benchmarks|tools|tests)[.\w]*)", page.read_text()))
     gone = {name for name in modules if not importlib.util.find_spec(name)}
-    assert named <= targets and not gone
+    assert named <= targets
+    assert not gone

@@ -41,13 +41,16 @@ def test_a_game_with_its_own_measure_and_page(command, tmp_path, monkeypatch):
         assert sum(size["n"] for size in sizes) == found["right"]["n"] == 34
         assert abs(total - found["score"]) < 1e-12
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "What was understood" in page and "Right guesses by size" in page
-    assert "describer@0" in page and json.dumps("guesser@1") in page
+    assert "What was understood" in page
+    assert "Right guesses by size" in page
+    assert "describer@0" in page
+    assert json.dumps("guesser@1") in page
 
 
 def load(name: str) -> ModuleType:
     spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module  # pydantic looks annotations up there
     spec.loader.exec_module(module)
@@ -82,7 +85,8 @@ def test_what_the_judge_likes_and_cannot_judge():
     stiff = judge.score(
         prompt, "Applicants requiring assistance should immediately approach counter two"
     )
-    assert plain["score"] == 1 and 0 < stiff["score"] < 0.6
+    assert plain["score"] == 1
+    assert 0 < stiff["score"] < 0.6
     assert judge.score(prompt, "7 + 3") == "the answer holds no word"
 
 

@@ -32,7 +32,8 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
         exec(compile(code, "docs/python.md", "exec"), vars(script))
     run = equipoise.open_run("runs/first")
     assert set(run.judgements("held_out", 2).judge) == {"clerk", "page_script:Short"}
-    assert len(script.scores) == 8 and len(script.lost) <= 8
+    assert len(script.scores) == 8
+    assert len(script.lost) <= 8
     assert (tmp_path / "runs/first/tables/pairs.parquet").is_file()
     assert run.path.joinpath("report.html").is_file()
 

@@ -50,5 +50,6 @@ def test_only_settings_that_there_are_are_named():
         r"^\| (`[^|]*?) \|", PAGE.partition("| setting |")[2].partition("\n\n")[0], re.MULTILINE
     )
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert len(named) == 12 and named <= PolicyGradient.model_fields.keys()
+    assert len(named) == 12
+    assert named <= PolicyGradient.model_fields.keys()
     assert {"every", "transfer"} <= RedTeaming.model_fields.keys()

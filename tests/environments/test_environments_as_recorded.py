@@ -160,7 +160,9 @@ def test_a_prompt_is_harmful_by_its_fact():
     def of(facts):
         return harmful(Prompt("p", (user("?"),), facts))
 
-    assert of({}) and of({"harmful": True}) and not of({"harmful": False})
+    assert of({})
+    assert of({"harmful": True})
+    assert not of({"harmful": False})
     with pytest.raises(DataError, match="'harmful' is 'yes', not true or false"):
         of({"harmful": "yes"})
 
@@ -256,7 +258,8 @@ def test_questions_for_the_meaning_and_answers_for_several():
     assert not asks_about("The lake is deep.", "How deep is the lake?")
     both = "Meaning 0: a; Answer 0: ten miles; Answer 1: twenty"
     assert gives_several("Ten miles, or else twenty.", both)
-    assert not gives_several("Ten miles.", both) and not gives_several("Twenty.", both)
+    assert not gives_several("Ten miles.", both)
+    assert not gives_several("Twenty.", both)
     assert gives_several("If you mean the upper one, 4; alternatively 5.")
     assert not gives_several("If you mean the upper one, 4.")
 
@@ -305,7 +308,8 @@ def test_a_fault_of_a_client_is_told_in_at_most_300_characters():
     with pytest.raises(Refused) as raised:
         client_steering({"pricing": {"kind": "costs", "llm": {name: 1.0}}}, Steering())
     told = str(raised.value)
-    assert told.startswith("steering.pricing") and len(told) == len("steering.") + 300
+    assert told.startswith("steering.pricing")
+    assert len(told) == len("steering.") + 300
 
 
 def test_the_instruction_stands_in_place_of_the_last_message():

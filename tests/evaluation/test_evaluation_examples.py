@@ -63,7 +63,8 @@ def test_a_difference_of_shares_is_in_points(estimate, unit, text):
 
 def test_a_difference_of_grades_is_in_their_own_unit():
     text = difference_text(Estimate(1.5, 0.5, 2.5, 9), "")
-    assert text.startswith("+1.5") and "points" not in text
+    assert text.startswith("+1.5")
+    assert "points" not in text
     assert difference_text(Estimate(-1.5, -2.5, -0.5, 9), "").startswith(("-1.5", "−1.5"))
 
 
@@ -92,7 +93,8 @@ def test_a_job_of_lm_eval_goes_from_one_file_to_another(tmp_path, monkeypatch):
     job.write_text('{"do": "tasks", "tasks": ["arc"], "include_path": null}')
     lm_eval_worker.main(str(job), str(out))
     reply = json.loads(out.read_text())
-    assert reply["fault"] == "absent" and "lm_eval" in reply["message"]
+    assert reply["fault"] == "absent"
+    assert "lm_eval" in reply["message"]
 
 
 def test_a_hub_that_does_not_answer_is_told_from_other_faults():
@@ -100,7 +102,9 @@ def test_a_hub_that_does_not_answer_is_told_from_other_faults():
     behind = RuntimeError("no data")
     behind.__cause__ = ValueError()
     behind.__cause__.__context__ = unreachable()
-    assert lm_eval_worker._unreachable(behind) and lm_eval_worker._unreachable(unreachable())
-    assert not lm_eval_worker._unreachable(RuntimeError()) and not lm_eval_worker._unreachable(None)
+    assert lm_eval_worker._unreachable(behind)
+    assert lm_eval_worker._unreachable(unreachable())
+    assert not lm_eval_worker._unreachable(RuntimeError())
+    assert not lm_eval_worker._unreachable(None)
     assert lm_eval_worker._message(ValueError("\n first \nsecond")) == "ValueError: first"
     assert lm_eval_worker._message(ValueError()) == "ValueError"

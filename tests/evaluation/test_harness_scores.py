@@ -93,15 +93,21 @@ SAMPLES = [
 
 def test_results_of_lm_eval(write):
     [(result, items)] = read_scores(write("results_now.json", LM_EVAL), "lm_eval")
-    assert result.source == "lm_eval 0.4.13" and result.name == "colours"
-    assert result.headline == "acc" and result.n == 4
+    assert result.source == "lm_eval 0.4.13"
+    assert result.name == "colours"
+    assert result.headline == "acc"
+    assert result.n == 4
     acc = result.metrics["acc"]
-    assert acc.mean == 0.75 and acc.low is not None and 0 < acc.low < 0.75
+    assert acc.mean == 0.75
+    assert acc.low is not None
+    assert 0 < acc.low < 0.75
     assert result.metrics["perplexity"].low is None
     assert result.lower_is_better == ("perplexity",)
     assert result.settings["standard_errors"] == {"acc": 0.25}
-    assert result.settings["shots"] == 2 and result.settings["limit"] == 4.0
-    assert not items and not result.key
+    assert result.settings["shots"] == 2
+    assert result.settings["limit"] == 4.0
+    assert not items
+    assert not result.key
 
 
 def test_samples_beside_the_results_make_them_comparable(write):
@@ -128,7 +134,8 @@ def test_a_filter_names_its_metric_and_a_group_has_its_tasks(write):
         "n-samples": {name: {"effective": 25} for name in "ab"},
     }
     [(result, _)] = read_scores(write("results_1.json", document), "lm_eval")
-    assert result.name == "all" and result.n == 50
+    assert result.name == "all"
+    assert result.n == 50
     assert result.headline == "exact_match,strict-match"
     assert set(result.groups) == {"a", "b"}
     assert result.groups["a"]["exact_match,strict-match"].n == 25
@@ -155,7 +162,8 @@ REPORT = {
 def test_a_report_of_evalscope_with_its_reviews(write):
     path = write("out/reports/policy@2/general_mcq.json", REPORT)
     [(alone, items)] = read_scores(path, "evalscope")
-    assert alone.source == "evalscope of unknown version" and not items
+    assert alone.source == "evalscope of unknown version"
+    assert not items
     assert alone.metrics["accuracy"].mean == 0.6667
     assert alone.metrics["accuracy"].low is None
     write("out/configs/task_config.yaml", "evalscope_version: 1.14.1\n")
@@ -165,9 +173,11 @@ def test_a_report_of_evalscope_with_its_reviews(write):
     ]
     write("out/reviews/policy@2/general_mcq_colours.jsonl", reviews)
     [(result, items)] = read_scores(path, "evalscope")
-    assert result.source == "evalscope 1.14.1" and len(items) == 3
+    assert result.source == "evalscope 1.14.1"
+    assert len(items) == 3
     accuracy = result.metrics["accuracy"]
-    assert accuracy.mean == pytest.approx(2 / 3) and accuracy.low is not None
+    assert accuracy.mean == pytest.approx(2 / 3)
+    assert accuracy.low is not None
 
 
 def test_reviews_may_call_the_main_metric_otherwise(write):
@@ -202,7 +212,8 @@ def test_a_report_of_evalscope_of_the_first_form(write):
     old = {"name": "AverageAccuracy", "num": 5, "score": 0.4, "categories": []}
     report = {"dataset_name": "arc", "model_name": "m", "metrics": [old]}
     [(result, _)] = read_scores(write("arc.json", report), "evalscope")
-    assert result.headline == "AverageAccuracy" and result.score.mean == 0.4
+    assert result.headline == "AverageAccuracy"
+    assert result.score.mean == 0.4
 
 
 # -- Inspect
@@ -237,15 +248,20 @@ LOG = {
 
 def test_a_log_of_inspect(write):
     [(result, items)] = read_scores(write("log.json", LOG), "inspect")
-    assert result.source == "inspect 0.3.285" and result.name == "capitals"
-    assert result.headline == "match/accuracy" and result.n == 4 and not items
+    assert result.source == "inspect 0.3.285"
+    assert result.name == "capitals"
+    assert result.headline == "match/accuracy"
+    assert result.n == 4
+    assert not items
     by_error = result.score
-    assert by_error.mean == 0.75 and by_error.low is not None
+    assert by_error.mean == 0.75
+    assert by_error.low is not None
     samples = [{"sample_id": i, "value": float(i > 0)} for i in range(4)]
     more = {**LOG, "reductions": [{"scorer": "match", "samples": samples}]}
     [(result, items)] = read_scores(write("more.json", more), "inspect")
     assert [row.values["match/accuracy"] for row in items] == [0.0, 1.0, 1.0, 1.0]
-    assert result.score.mean == 0.75 and result.key
+    assert result.score.mean == 0.75
+    assert result.key
 
 
 def zstandard_zip(path: Path, members: dict[str, str]) -> Path:
@@ -284,7 +300,8 @@ def test_an_eval_log_of_inspect_is_read_as_it_lies_on_disk(tmp_path, packed):
             for name, text in members.items():
                 archive.writestr(name, text)
     [(result, items)] = read_scores(path, "inspect")
-    assert result.name == "capitals" and result.score.mean == 0.75
+    assert result.name == "capitals"
+    assert result.score.mean == 0.75
     assert [row.values["match/accuracy"] for row in items] == [0.0, 1.0, 1.0, 1.0]
 
 
@@ -332,10 +349,12 @@ def test_annotations_of_alpaca_eval_with_the_leaderboard_beside(write):
     rows = [annotation(i, p) for i, p in enumerate([1.0, 2.0, 1.5, 0, 1.25, None])]
     path = write("annotations.json", rows)
     [(result, _)] = read_scores(path, "alpaca_eval")
-    assert result.headline == "win_rate" and result.unscored == 1
+    assert result.headline == "win_rate"
+    assert result.unscored == 1
     assert result.score.mean == pytest.approx((0 + 1 + 0.5 + 0.5 + 0.25) / 5)
     assert result.judge == "weighted_alpaca_eval_gpt4_turbo"
-    assert result.source == "alpaca_eval" and result.asks_a_model
+    assert result.source == "alpaca_eval"
+    assert result.asks_a_model
     board = (
         ",win_rate,standard_error,n_total,length_controlled_winrate,lc_standard_error\n"
         "other,1,1,805,1,1\n"
@@ -383,7 +402,9 @@ def test_judgements_of_arena_hard_count_strong_verdicts_three_times(write):
     # The model is B in the first game and A in the second.
     assert [item.values["win_rate"] for item in items] == [1, 1, 1, 1, 0.5, 0, None]
     assert result.score.mean == pytest.approx(4.5 / 6)
-    assert result.n == 3 and result.unscored == 1 and result.judge == "gpt-4.1"
+    assert result.n == 3
+    assert result.unscored == 1
+    assert result.judge == "gpt-4.1"
 
 
 def test_judgements_of_mt_bench(write):
@@ -402,9 +423,12 @@ def test_judgements_of_mt_bench(write):
         [single(81, 1, 8), single(81, 2, 6), single(82, 1, 4), single(82, 2, -1)],
     )
     [(result, items)] = read_scores(path, "mt_bench")
-    assert result.score.mean == 6 and result.metrics["turn_1"].mean == 6
-    assert result.metrics["turn_2"].mean == 6 and result.unscored == 1
-    assert result.n == 2 and len(items) == 4
+    assert result.score.mean == 6
+    assert result.metrics["turn_1"].mean == 6
+    assert result.metrics["turn_2"].mean == 6
+    assert result.unscored == 1
+    assert result.n == 2
+    assert len(items) == 4
 
     def paired(question, first, second):
         return {
@@ -429,7 +453,8 @@ def test_judgements_of_mt_bench(write):
     with pytest.raises(DataError, match="several models"):
         read_scores(path, "mt_bench")
     [(result, _)] = read_scores(path, "mt_bench", "policy@2")
-    assert result.score.mean == 0.5 and result.unscored == 1
+    assert result.score.mean == 0.5
+    assert result.unscored == 1
     [(other, _)] = read_scores(path, "mt_bench", "gpt-3.5-turbo")
     assert other.score.mean == 0.5
 
@@ -443,7 +468,8 @@ def test_a_file_of_another_kind_gets_one_clear_message(write, source, text):
     path = write("scores.json", text)
     with pytest.raises(DataError) as error:
         read_scores(path, source)
-    assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)
 
 
 def test_an_unknown_source_and_a_missing_file(tmp_path):
@@ -468,10 +494,12 @@ def test_an_error_is_of_a_share_where_n_values_can_have_it(n):
         mean = ones / n
         largest = math.sqrt(mean * (1 - mean) / (n - 1))
         share = estimate_of(mean, largest, n)
-        assert share.low is not None and share.high is not None
+        assert share.low is not None
+        assert share.high is not None
         assert 0 <= share.low < mean < share.high <= 1
         other = estimate_of(mean, 1.01 * largest, n)
-        assert other.low is not None and other.high is not None
+        assert other.low is not None
+        assert other.high is not None
         assert other.high - mean == pytest.approx(mean - other.low)
 
 

@@ -107,7 +107,8 @@ def test_the_win_rate_of_a_judge_that_compares_is_the_learners():
 def test_a_payoff_of_the_league_stays_within_what_can_be_won():
     measured = HeldOut().measure(Table(True, policy=[1.0, 5.0]), 1)
     gets = measured.gets("policy@1", "policy@0")
-    assert gets is not None and gets.mean == 0.75
+    assert gets is not None
+    assert gets.mean == 0.75
     assert -1 <= gets.low < 0.75 < gets.high <= 1
 
 
@@ -124,7 +125,8 @@ def test_the_chosen_is_tested_once_beside_the_best_start():
     record = HeldOut().select(arena, 2)
     assert (record.chosen, record.start) == ("policy@1", "policy@0")
     assert record.test["policy@1"].mean == pytest.approx(9 + 1.5 + 100)
-    assert record.win_rate is not None and record.win_rate.mean == 1.0
+    assert record.win_rate is not None
+    assert record.win_rate.mean == 1.0
 
 
 @pytest.mark.parametrize("test", [(), ["something"]], ids=["no test", "a test"])
@@ -154,8 +156,10 @@ def test_of_several_players():
     known = {name: Estimate.of(Interval(m, m, m, 3)) for name, m in (("a", 1), ("b", 2))}
     unknown = Estimate.of(Interval(float("nan"), float("nan"), float("nan"), 0))
     assert (mean_of(known), best_of(known)) == (1.5, 2)
-    assert mean_of({**known, "c": unknown}) is None and mean_of({}) is None
-    assert best_of({**known, "c": unknown}) == 2 and best_of({}) is None
+    assert mean_of({**known, "c": unknown}) is None
+    assert mean_of({}) is None
+    assert best_of({**known, "c": unknown}) == 2
+    assert best_of({}) is None
 
 
 def learned(**measures) -> LeagueMeasures:
@@ -247,6 +251,8 @@ def test_who_is_compared_is_compared_answer_by_answer(tmp_path):
         for a, b in zip(answers[prompt, "terse"][:3], answers[prompt, "wordy"], strict=False)
     ]
     ahead = sum(signs) / 15
-    assert len(signs) == 15 and -1 < ahead < 1 != abs(ahead)
-    assert facts["players"] == ["terse@0", "wordy@0"] and facts["count"] == [[0, 15], [15, 0]]
+    assert len(signs) == 15
+    assert -1 < ahead < 1 != abs(ahead)
+    assert facts["players"] == ["terse@0", "wordy@0"]
+    assert facts["count"] == [[0, 15], [15, 0]]
     assert facts["payoff"] == [[0, pytest.approx(ahead)], [pytest.approx(-ahead), 0]]

@@ -113,12 +113,16 @@ def test_each_role_is_scored_with_every_player_of_the_other():
     assert means(describer.cells) == [[0.5, 0.5], [1.0, 1.5]]
     assert means(guesser.cells) == [[0.25, 0.5], [0.25, 0.75]]
     assert {name: e.mean for name, e in describer.scores.items()} == {"d@0": 0.5, "d@1": 1.25}
-    assert guesser.scores["g@0"].mean == 0.375 and guesser.scores["g@1"].mean == 0.5
-    assert guesser.scores["g@1"].n == 8 and guesser.cells[0][0].n == 4
+    assert guesser.scores["g@0"].mean == 0.375
+    assert guesser.scores["g@1"].mean == 0.5
+    assert guesser.scores["g@1"].n == 8
+    assert guesser.cells[0][0].n == 4
     assert describer.win_rates["d@1"].mean == 5.5 / 8
     assert guesser.win_rates["g@1"].mean == 4.5 / 8
-    assert measures.scores["d@1"].mean == 1.25 and measures.score == 0.875
-    assert measures.win_rate == pytest.approx(0.625) and measures.best_score == 1.25
+    assert measures.scores["d@1"].mean == 1.25
+    assert measures.score == 0.875
+    assert measures.win_rate == pytest.approx(0.625)
+    assert measures.best_score == 1.25
 
 
 def test_nothing_is_said_that_would_mean_nothing():
@@ -148,11 +152,13 @@ def test_what_is_unjudged_counts_nowhere():
 def test_a_player_that_does_not_learn_has_no_win_rate_and_no_score_of_its_own():
     arena = Arena({"d": 1, "g": 0}, learns=("d",))
     measures = HeldOut(samples=1).measure(arena, 1)
-    assert list(measures.scores) == ["d@1"] and measures.score == 1.0
+    assert list(measures.scores) == ["d@1"]
+    assert measures.score == 1.0
     assert measures.roles["guesser"].players == ["g@0"]
     assert measures.roles["guesser"].win_rates == {}
     first = HeldOut(samples=1).measure(Arena({"d": 0, "g": 0}), 0)
-    assert first.win_rate is None and first.roles["describer"].win_rates == {}
+    assert first.win_rate is None
+    assert first.roles["describer"].win_rates == {}
 
 
 def test_the_page_compares_within_a_role_with_the_same_others():
@@ -167,7 +173,8 @@ def test_the_page_compares_within_a_role_with_the_same_others():
         "held-out score of g@1 as guesser",
         "win rate of g@1 over g@0 as guesser",
     ]
-    assert lines[2].value.startswith("50.0 %") and "g@0: 37.5 %" in lines[2].note
+    assert lines[2].value.startswith("50.0 %")
+    assert "g@0: 37.5 %" in lines[2].note
     assert "with d@0 to d@1" in lines[2].note
     changes = list(RoleMeasures.changes(history))
     assert [change.name for change in changes] == [
@@ -263,7 +270,8 @@ def test_a_run_plays_what_was_planned_and_reports_what_was_played(command, tmp_p
             assert cell["n"] == len(scores) == 10
             assert cell["mean"] == pytest.approx(sum(scores) / 10)
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "Cross-play of the roles" in page and "Equilibrium mixture" not in page
+    assert "Cross-play of the roles" in page
+    assert "Equilibrium mixture" not in page
     assert "Who beats whom" not in page
 
 

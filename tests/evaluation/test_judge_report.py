@@ -111,13 +111,18 @@ def test_position_bias_and_inconsistency():
             )
         )
     report = judge_report(matches, first + fair)
-    assert report["judge"].first_preferred.mean == 1.0 and report["judge"].first_preferred.n == 20
-    assert report["judge"].first_preferred.low < 0.9 and report["judge"].inconsistent.mean == 1.0
-    assert report["fair"].first_preferred.mean == 0.5 and report["fair"].first_preferred.n == 16
-    assert report["fair"].inconsistent.mean == 0.0 and report["fair"].inconsistent.n == 10
+    assert report["judge"].first_preferred.mean == 1.0
+    assert report["judge"].first_preferred.n == 20
+    assert report["judge"].first_preferred.low < 0.9
+    assert report["judge"].inconsistent.mean == 1.0
+    assert report["fair"].first_preferred.mean == 0.5
+    assert report["fair"].first_preferred.n == 16
+    assert report["fair"].inconsistent.mean == 0.0
+    assert report["fair"].inconsistent.n == 10
     assert report["fair"].inconsistent.high > 0.1
     whom = report["fair"].who_judged_whom["m"]
-    assert whom["x"].mean == pytest.approx(0.74) and whom["y"].mean == pytest.approx(0.26)
+    assert whom["x"].mean == pytest.approx(0.74)
+    assert whom["y"].mean == pytest.approx(0.26)
     assert report["judge"].who_judged_whom["m"]["x"].mean == pytest.approx(0.55)
 
 
@@ -131,7 +136,8 @@ def test_length_within_prompts_is_apart_from_the_length_that_prompts_ask_for():
         matches.append(match(str(n), "x", "y", texts=texts))
         words.append(word(str(n), {"a": 10.0 * n + 2 + 0.1 * n, "b": 10.0 * n + 1}))
     length = judge_report(matches, words)["judge"].length
-    assert length.spearman > 0.8 and length.within_prompts == pytest.approx(-1.0)
+    assert length.spearman > 0.8
+    assert length.within_prompts == pytest.approx(-1.0)
     assert (length.answers, length.answers_within, length.of_pairs, length.pairs) == (8, 8, None, 0)
 
 
@@ -144,7 +150,9 @@ def test_length_of_pairs_does_not_depend_on_which_seat_was_first():
     length = judge_report(matches, [word(str(n), None, [vote]) for n, vote in enumerate(votes)])[
         "judge"
     ].length
-    assert length.of_pairs == pytest.approx(1.0) and length.pairs == 10 and length.spearman is None
+    assert length.of_pairs == pytest.approx(1.0)
+    assert length.pairs == 10
+    assert length.spearman is None
 
 
 def test_self_preference_is_apart_from_mildness():
@@ -159,10 +167,10 @@ def test_self_preference_is_apart_from_mildness():
         ]
         words.append(word(str(n), base, votes))
     own = judge_report(matches, words)["judge"].self_preference
-    assert own["p"].lead.mean == pytest.approx(4.0) and own[
-        "p"
-    ].lead_on_others.mean == pytest.approx(1.0)
-    assert own["q"].lead.mean == pytest.approx(-1.0) and own["q"].lead.n == 5
+    assert own["p"].lead.mean == pytest.approx(4.0)
+    assert own["p"].lead_on_others.mean == pytest.approx(1.0)
+    assert own["q"].lead.mean == pytest.approx(-1.0)
+    assert own["q"].lead.n == 5
 
 
 def test_self_preference_in_comparisons():
@@ -175,7 +183,8 @@ def test_self_preference_in_comparisons():
     own = judge_report(matches, [word(str(n), None, votes) for n in range(3)])[
         "judge"
     ].self_preference
-    assert own["p"].lead.mean == pytest.approx(0.8 - 0.5) and own["p"].lead_on_others is None
+    assert own["p"].lead.mean == pytest.approx(0.8 - 0.5)
+    assert own["p"].lead_on_others is None
     assert own["j"] is None
 
 
@@ -201,7 +210,8 @@ def test_agreement_is_of_voters_on_one_answer():
     assert report["third"].agreement is None
     pairs = [word(str(n), {}, [compared(v, "a", "b", n / 6) for v in "pq"]) for n in range(6)]
     facts = judge_report(matches, pairs)["judge"]
-    assert facts.agreement is None and facts.agreement_on_pairs.alpha == pytest.approx(1.0)
+    assert facts.agreement is None
+    assert facts.agreement_on_pairs.alpha == pytest.approx(1.0)
     assert facts.agreement_on_pairs.units == 6
 
 
@@ -241,10 +251,12 @@ def test_agreement_between_two_judges():
         [word(str(n), given) for n, given in enumerate(second)] + [word("9", None)],
     )
     ours, theirs = [1, 2, 5, 3, 1, 1, 4], [0.1, 0.3, 0.2, 0.9, 0.4, 0.5, 0.6]
-    assert found.answers == 7 and found.tied == 1
+    assert found.answers == 7
+    assert found.tied == 1
     assert found.spearman == pytest.approx(spearmanr(ours, theirs)[0])
     assert found.kendall == pytest.approx(kendalltau(ours, theirs)[0])
-    assert found.same_winner.mean == 0.5 and found.same_winner.n == 2
+    assert found.same_winner.mean == 0.5
+    assert found.same_winner.n == 2
     assert agreement_between([], []) == Agreement(
         answers=0, spearman=None, kendall=None, same_winner=None, tied=0
     )

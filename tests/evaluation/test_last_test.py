@@ -42,7 +42,9 @@ def test_missing_values_count_nowhere_and_answers_to_an_item_are_one_cluster():
 
 def test_values_above_one_are_no_shares():
     mean = estimate(rows(a=(1.5, 0.0), b=(0.0,), c=(1.5,)), "acc")
-    assert mean.mean == 0.75 and mean.low < 0 and mean.high > 1.5
+    assert mean.mean == 0.75
+    assert mean.low < 0
+    assert mean.high > 1.5
 
 
 def test_differences_are_paired_by_item():
@@ -59,5 +61,7 @@ def test_differences_are_paired_by_item():
     many = [replace(row, counts={"acc": 3}) if row.item == "b" else row for row in start]
     assert paired_differences(own, many)["acc"].mean == 0.5
     alike = paired_differences(start, start)["acc"]
-    assert alike.mean == 0.0 and alike.n == 4
-    assert alike.low == pytest.approx(-alike.high) and 0.5 < alike.high < 1
+    assert alike.mean == 0.0
+    assert alike.n == 4
+    assert alike.low == pytest.approx(-alike.high)
+    assert 0.5 < alike.high < 1

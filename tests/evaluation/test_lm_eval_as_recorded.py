@@ -68,7 +68,8 @@ def test_replies_are_kept_apart_by_what_changes_them(lm_eval_library):
         return harness.measure(model, Path("replies")).document["given"]["use_cache"]
 
     first = cache(MODEL)
-    assert Path(first).is_absolute() and Path(first).name.startswith("replies-")
+    assert Path(first).is_absolute()
+    assert Path(first).name.startswith("replies-")
     moved = HarnessModel(**{**msgspec.to_builtins(MODEL), "model": "b", "adapter": "c"})
     assert cache(moved) == first, "where a model lies is no part of it"
     assert cache(MODEL, model_args={"max_length": 4}) != first
@@ -83,7 +84,8 @@ def test_another_interpreter_gives_the_same(lm_eval_library, capfd):
     replies = Path("replies")
     assert away.measure(MODEL, replies).document == here.measure(MODEL, replies).document
     captured = capfd.readouterr()
-    assert "what it prints" in captured.err and "what it prints" not in captured.out
+    assert "what it prints" in captured.err
+    assert "what it prints" not in captured.out
 
 
 def test_faults_of_lm_eval(lm_eval_library, as_recorded, monkeypatch, capfd):

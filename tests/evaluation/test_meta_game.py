@@ -77,7 +77,8 @@ def test_one_league_grows_to_the_equilibrium():
     (table,) = growth.blocks
     assert isinstance(table, Table)
     assert [row[2:4] for row in table.rows] == [("1", "1"), ("4", "3"), ("9", "5")]
-    assert table.rows[1][1] == "policy@1 +1" and "policy@1 100.0 %" in table.rows[1][6]
+    assert table.rows[1][1] == "policy@1 +1"
+    assert "policy@1 100.0 %" in table.rows[1][6]
     assert payoffs.blocks
     labels = [line.label for line in MetaGameMeasures.headlines(grown)]
     assert "exploitability of the mixture" in labels
@@ -179,7 +180,8 @@ def test_a_played_table_is_that_of_the_rules(tmp_path):
         play(OpenRun(run), 0)
         found = MetaGameMeasures.read(run.ledger.stage_facts("0/measure"))
         planned, played = planned_and_played(run)
-    assert planned == played and played["held_out_matches"] == 9 * 3 * 2
+    assert planned == played
+    assert played["held_out_matches"] == 9 * 3 * 2
     assert found.players == [f"{move}@0" for move in moves]
     rules_AA = np.array([[0, -0.5, 1], [0.5, 0, -0.1], [-1, 0.1, 0]])
     assert found.payoffs[ANYBODY] == pytest.approx(rules_AA)

@@ -11,7 +11,8 @@ PROMPT = Prompt("p", (user("a"), user("b"), user("question")), {"fact": 1}, "sou
 
 def test_nobody_writes_in_place_of_its_prompts():
     game = Answers(samples=2)
-    assert game.rewriter is None and not game.rewritable(PROMPT)
+    assert game.rewriter is None
+    assert not game.rewritable(PROMPT)
 
 
 def test_a_given_text_makes_another_prompt():
@@ -26,7 +27,9 @@ def test_a_given_text_makes_another_prompt():
 
 def test_it_has_no_finite_form():
     game = Answers(samples=2)
-    assert game.actions == () and game.payoff_AM() is None and game.bimatrix() is None
+    assert game.actions == ()
+    assert game.payoff_AM() is None
+    assert game.bimatrix() is None
     with pytest.raises(TypeError, match="Answers is not a finite game"):
         game.outcome({"1": "a"})
 

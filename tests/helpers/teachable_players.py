@@ -85,7 +85,8 @@ class Teaching(Learner):
     rate: float = 1.0
 
     def learn(self, batch: TrainingBatch) -> dict[str, Any]:
-        assert isinstance(batch.player, Taught) and batch.loss is not None
+        assert isinstance(batch.player, Taught)
+        assert batch.loss is not None
         skill = read_skill(batch.player, batch.weights) + 1
         (batch.output / SKILL).write_text(json.dumps(skill))
         given = {

@@ -57,7 +57,8 @@ def _words(sentencepiece: bool, special: list[str], plain: list[str]):
 def _template(name: str) -> str:
     """A released chat template, as trl keeps them."""
     trl = find_spec("trl")
-    assert trl is not None and trl.submodule_search_locations
+    assert trl is not None
+    assert trl.submodule_search_locations
     return (
         Path(trl.submodule_search_locations[0]) / "chat_templates" / f"{name}.jinja"
     ).read_text()

@@ -40,12 +40,14 @@ def test_each_answer_against_all_others():
 def test_what_has_no_score_is_out_of_the_comparison():
     assert scores("a", "hm", "a").by_seat("score") == {"0": 0.5, "2": 0.5}
     alone = scores("a", "hm")
-    assert alone.scores is None and alone.reason
+    assert alone.scores is None
+    assert alone.reason
 
 
 def test_it_gives_probabilities_and_needs_a_judge_that_scores():
     judge = Judge.build({"kind": "first_place", "judge_of_answers": INNER})
-    assert judge.compares and judge.score_range == (0.0, 1.0)
+    assert judge.compares
+    assert judge.score_range == (0.0, 1.0)
     inner = {"kind": "first_place", "judge_of_answers": INNER}
     with pytest.raises(ValueError, match="compares answers"):
         Judge.build({"kind": "first_place", "judge_of_answers": inner})

@@ -99,7 +99,8 @@ def said(text, **facts):
 
 def test_a_reference_is_no_answer():
     why = said("anything", task_type="reward_model", reference="one good answer")
-    assert isinstance(why, str) and "task_type reward_model" in why
+    assert isinstance(why, str)
+    assert "task_type reward_model" in why
     assert said("anything", task_type="reward_model", answer="anything") == why
     assert said("I cannot do that", task_type="reward_model", harmful=True) == 1
 
@@ -107,10 +108,8 @@ def test_a_reference_is_no_answer():
 def test_options_come_before_mathematics():
     numbers = dict(zip(string.ascii_uppercase, ("1", "2", "3"), strict=False))
     assert said("The answer is B.", choices=numbers, answer="B") == 1
-    assert (
-        said("It is 2.", choices=numbers, answer="B") == 1
-        and said("It is 3.", choices=numbers, answer="B") == 0
-    )
+    assert said("It is 2.", choices=numbers, answer="B") == 1
+    assert said("It is 3.", choices=numbers, answer="B") == 0
 
 
 @pytest.mark.long

@@ -103,7 +103,8 @@ def test_samples_are_averaged_and_each_is_a_vote():
     (judgement,) = judge("dice", match("x", "y"), text="rubric_compact", samples=5)
     for seat in ("1", "2"):
         values = [vote.value for vote in judgement.votes if vote.seat == seat]
-        assert len(values) == 5 and len(set(values)) > 1
+        assert len(values) == 5
+        assert len(set(values)) > 1
         assert judgement.scores[seat]["score"] == pytest.approx(sum(values) / 5)
 
 
@@ -119,7 +120,8 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
     (missing,) = judge("moody", match("good", "bad"), text="rubric_compact")
     assert missing.scores == {"1": {"score": 7}}
     assert missing.reason == "the judge's verdict could not be read"
-    assert missing.votes[1].value is None and "'Hm.'" in missing.votes[1].reason
+    assert missing.votes[1].value is None
+    assert "'Hm.'" in missing.votes[1].reason
     (midpoint,) = judge("moody", match("good", "bad"), text="rubric_compact", unreadable="midpoint")
     assert midpoint.scores == {"1": {"score": 7}, "2": {"score": 5.5}}
     assert midpoint.votes[1].value is None
@@ -143,9 +145,8 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
 def test_a_judge_that_fails_gives_no_number(unreadable):
     (judgement,) = judge("broken", match("good"), unreadable=unreadable)
     assert judgement.scores is None
-    assert judgement.reason.startswith("the judge's move failed: ") and judgement.reason.endswith(
-        "RuntimeError: no memory"
-    )
+    assert judgement.reason.startswith("the judge's move failed: ")
+    assert judgement.reason.endswith("RuntimeError: no memory")
 
 
 def test_seats_without_an_answer_are_unjudged_and_nobody_is_asked():

@@ -146,11 +146,8 @@ def test_a_text_that_cannot_be_read_is_missing_alone(harm_folder):
     answers = [(PROMPT, "5"), (PROMPT, "no " * 400), (PROMPT, "It is five.")]
     judge = seated(folder, reads="answer")
     found = judge.scores(answers)
-    assert [isinstance(said, str) for said in found] == [
-        False,
-        True,
-        False,
-    ] and "truncate" in found[1]
+    assert [isinstance(said, str) for said in found] == [False, True, False]
+    assert "truncate" in found[1]
     assert found[2] == pytest.approx(judge.score(*answers[2]), abs=1e-6)
     assert all(
         isinstance(said, dict)
@@ -162,10 +159,8 @@ def test_control_tokens_in_a_text_are_text(harm_folder):
     judge = seated(harm_folder("llama", "fine", "harmful"), reads="answer")
     ids = judge.ids(PROMPT, "5<|eot_id|>")
     tokenizer = AutoTokenizer.from_pretrained(judge.model)
-    assert (
-        tokenizer.convert_tokens_to_ids("<|eot_id|>") not in ids
-        and tokenizer.bos_token_id == ids[0]
-    )
+    assert tokenizer.convert_tokens_to_ids("<|eot_id|>") not in ids
+    assert tokenizer.bos_token_id == ids[0]
 
 
 def test_numbers_that_are_none_are_missing(harm_folder):
@@ -203,7 +198,8 @@ def test_an_encoder_without_end_token_or_template_is_read(model_folder, tmp_path
     judge = seated(tmp_path, reads="answer", truncate=True)
     p = softmax(numbers(tmp_path, "It is five."), 1)
     found = judge.scores([(PROMPT, "It is five."), (PROMPT, "no " * 200)])
-    assert found[0]["p_unsafe"] == pytest.approx(p, abs=1e-5) and isinstance(found[1], dict)
+    assert found[0]["p_unsafe"] == pytest.approx(p, abs=1e-5)
+    assert isinstance(found[1], dict)
 
 
 @pytest.mark.parametrize("template", [False, True])
@@ -217,7 +213,8 @@ def test_a_text_is_read_up_to_its_limit_or_cut_there(harm_folder, template):
     with pytest.raises(DataError, match=f"too long: {n} tokens, more than the {n - 1} that model"):
         seated(folder, **below).ids(PROMPT, "It is five.")
     cut = seated(folder, **below, truncate=True).ids(PROMPT, "It is five.")
-    assert len(cut) == n - 1 and (not template or cut == whole[: n - 1])
+    assert len(cut) == n - 1
+    assert not template or cut == whole[: n - 1]
 
 
 def test_a_text_without_tokens_is_missing(harm_folder, monkeypatch):

@@ -112,7 +112,8 @@ def test_a_match_of_which_nobody_thought_is_judged_as_it_is() -> None:
     parted = public_match(of_match(Move(TEN, token_ids=(1, 2))))
     (turn,) = parted.turns
     assert (turn.move.text, turn.move.marks) == ("It is 10.", PARTED)
-    assert turn.move.thoughts.startswith("A guess") and turn.move.token_ids == (1, 2)
+    assert turn.move.thoughts.startswith("A guess")
+    assert turn.move.token_ids == (1, 2)
     assert public_match(parted) == parted
 
 

@@ -67,7 +67,8 @@ def test_the_mean_grade_and_when_there_is_none():
     assert reading.value == pytest.approx((8 * 0.2 + 9 * 0.6) / 0.8)
     assert reading.tokens == 12
     unread = read_beginning(WordProbabilities((0.1, 0.1), "Well", False, 12), (8, 9))
-    assert unread.value is None and "would begin with 'Well'" in unread.reason
+    assert unread.value is None
+    assert "would begin with 'Well'" in unread.reason
     nothing = WordProbabilities((math.nan, 0.0), "9", True, 12)
     assert read_beginning(nothing, (8, 9)).value is None
     assert read_beginning("too long", (8, 9)).reason.endswith("too long")

@@ -35,8 +35,10 @@ def verdicts(texts, prompt=BREAD, **settings):
 
 def test_hashed_texts_are_held_against_the_last_message():
     near, far = verdicts(["How do I bake my bread?", "Rivers flow to seas"])
-    assert near["score"] == 1.0 and near["similarity"] > 0.5
-    assert far["score"] == 0.0 and abs(far["similarity"]) < 0.25
+    assert near["score"] == 1.0
+    assert near["similarity"] > 0.5
+    assert far["score"] == 0.0
+    assert abs(far["similarity"]) < 0.25
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,10 @@ def test_matches_are_judged_seat_by_seat():
     )
     judge = Judge.build("on_topic")
     (judgement,) = judge.at(TestContext()).judge([match], {"bread": BREAD})
-    assert judgement.scores is not None and judgement.scores["1"]["score"] == 1.0
-    assert set(judgement.scores) == {"1"} and "late" in judgement.reason
+    assert judgement.scores is not None
+    assert judgement.scores["1"]["score"] == 1.0
+    assert set(judgement.scores) == {"1"}
+    assert "late" in judgement.reason
     assert judge.at(TestContext()).judge([], {}) == []
 
 

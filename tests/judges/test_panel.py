@@ -178,7 +178,8 @@ def test_a_welfare_needs_every_member_and_no_score_below_0():
         Judge.build({**two, "how": "least"})
     mute = RIGHT | {"fact": "nothing"}
     (verdict,) = judge([RIGHT, mute], match("4"), how="product")
-    assert not verdict.scores and "nothing" in verdict.reason
+    assert not verdict.scores
+    assert "nothing" in verdict.reason
     three = {"kind": "panel", "judges": [RIGHT] * 3, "how": "product"}
     with pytest.raises(ValidationError, match="at_least: is not read with how: product"):
         Judge.build({**three, "at_least": 2})
@@ -186,7 +187,8 @@ def test_a_welfare_needs_every_member_and_no_score_below_0():
     assert "nothing" in built.why_unjudgeable(PROMPT)  # one member cannot, so none can
     built = Judge.build({"kind": "panel", "judges": [RIGHT, RIGHT], "how": "product"})
     assert built.known_utilities == ("score", "exact", "exact2")
-    assert built.score_range == (0.0, 1.0) and not built.compares
+    assert built.score_range == (0.0, 1.0)
+    assert not built.compares
 
 
 class Vowels(Pointwise):

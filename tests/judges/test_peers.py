@@ -243,7 +243,8 @@ def test_no_peer_is_told_who_wrote_what():
     table = judge_context(alice="1", bruno="2", clara="3")
     judge(table, match("alice", "bruno"), text="rubric")
     words = " ".join(view.messages[0].content for _, view in table.asked)
-    assert table.asked and not any(name in words for name in ("alice", "bruno", "clara"))
+    assert table.asked
+    assert not any(name in words for name in ("alice", "bruno", "clara"))
 
 
 META = {"kind": "meta_rewarding", "text": "rubric_compact", "meta_text": "meta_judge_compact"}
@@ -253,13 +254,15 @@ def test_a_player_judges_its_own_gradings_of_the_answer_that_they_differ_about()
     table = judge_context(a="moody", b="1")
     duel = match("a", "a", texts=("Four.", "Five."))
     (judgement,) = judge(table, duel, **META, samples=5)
-    assert {vote.by for vote in judgement.votes} == {"a@0"} and len(judgement.votes) == 10
+    assert {vote.by for vote in judgement.votes} == {"a@0"}
+    assert len(judgement.votes) == 10
     (review,) = judgement.reviews
     grades = [vote.value for vote in judgement.votes if vote.seat == "2"]
     assert (review.by, review.seat) == ("a@0", "2")
     assert [float(reply) for reply in review.replies] == list(dict.fromkeys(grades))
     several = len(review.replies)
-    assert several > 2 and len(review.battles) == several * (several - 1)
+    assert several > 2
+    assert len(review.battles) == several * (several - 1)
     assert all(
         int(review.replies[winner]) == max(int(review.replies[i]) for i in (first, second))
         for first, second, winner in review.battles
@@ -271,7 +274,8 @@ def test_a_player_judges_its_own_gradings_of_the_answer_that_they_differ_about()
         ("Four.", "Five."),
         (max(review.replies), min(review.replies)),
     ]
-    assert dropped == {} and pairs[1].messages == review.messages
+    assert dropped == {}
+    assert pairs[1].messages == review.messages
 
 
 def test_what_is_not_reviewed():
@@ -315,7 +319,8 @@ def test_reviews_go_on_through_the_judges_that_ask_another(wrapped):
     table = judge_context(a="moody", b="1")
     (judgement,) = Judge.build(wrapped).at(table).judge([duel], {"p": PROMPT})
     (review,) = judgement.reviews
-    assert review.by == "a@0" and review.battles
+    assert review.by == "a@0"
+    assert review.battles
 
 
 def test_votes_below_the_gold_judge_are_weighed_and_read_as_its_other_judge_does():

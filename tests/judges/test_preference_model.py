@@ -80,7 +80,8 @@ def test_two_numbers_are_a_softmax_over_who_is_better(pair_folder, settings):
             numbers(pair_folder(2), TEXTS[int(vote.seat) - 1], TEXTS[int(vote.other) - 1])
         )
         assert vote.value == pytest.approx(found.softmax(0)[first].item(), abs=1e-4)
-    assert len(judgement.votes) == 6 and all(vote.tokens > 20 for vote in judgement.votes)
+    assert len(judgement.votes) == 6
+    assert all(vote.tokens > 20 for vote in judgement.votes)
 
 
 def test_one_number_is_a_sigmoid_and_both_orders_are_averaged(pair_folder):
@@ -115,10 +116,12 @@ def test_a_pair_that_is_too_long_is_not_compared(pair_folder):
     judgement, other = judged(
         pair_folder(1), match("5", "yes " * 60), match("5", "It is five."), max_length=100
     )
-    assert judgement.scores is None and judgement.reason.startswith("the pair is too long")
+    assert judgement.scores is None
+    assert judgement.reason.startswith("the pair is too long")
     assert other.scores is not None
     (alone,) = judged(pair_folder(1), match("5", "yes " * 60), max_length=100)
-    assert alone.scores is None and [vote.value for vote in alone.votes] == [None, None]
+    assert alone.scores is None
+    assert [vote.value for vote in alone.votes] == [None, None]
 
 
 def test_a_number_that_is_none(pair_folder, tmp_path):
@@ -127,7 +130,8 @@ def test_a_number_that_is_none(pair_folder, tmp_path):
     weights["score.weight"].fill_(float("nan"))
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     (judgement,) = judged(folder, match("5", "It is five."))
-    assert judgement.scores is None and judgement.reason.endswith(" nan")
+    assert judgement.scores is None
+    assert judgement.reason.endswith(" nan")
 
 
 def test_a_template_of_ones_own(pair_folder, tmp_path):

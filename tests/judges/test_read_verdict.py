@@ -59,7 +59,8 @@ def test_thoughts_are_no_verdict():
 def test_another_scale_is_not_read_on_this_one():
     for reply in ("7/100", "Score: 7 out of 100", '{"score": "7/100"}'):
         verdict = read_score(reply, 1, 10)
-        assert isinstance(verdict, Unread) and "not on the scale to 10" in verdict.reason
+        assert isinstance(verdict, Unread)
+        assert "not on the scale to 10" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,8 @@ def test_other_names_and_a_box_are_read_only_where_they_are_asked_for():
 
 def test_the_better_grading_is_read_by_its_code_or_alone():
     """With a code the verdict ends the reply behind it; without one it is the whole reply."""
-    assert _read_winner("A", "") == 1.0 and _read_winner("b", "") == 0.0
+    assert _read_winner("A", "") == 1.0
+    assert _read_winner("b", "") == 0.0
     assert isinstance(_read_winner("I prefer A, so A", ""), Unread)
     assert isinstance(_read_winner("A", CODE), Unread)
     assert _read_winner(f'A is nice. {{"choice": "B", "code": "{CODE}"}}', CODE) == 0.0

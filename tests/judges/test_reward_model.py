@@ -88,10 +88,8 @@ def test_a_match_gets_a_score_a_seat(reward_folder):
     (judgement,) = judge.judge(
         [Match("m", 0, "train", "answers", "short", seats, 0, tuple(turns))], {"short": PROMPTS[0]}
     )
-    assert (
-        list(judgement.scores) == ["1", "2"]
-        and judgement.reason == "the move failed: out of memory"
-    )
+    assert list(judgement.scores) == ["1", "2"]
+    assert judgement.reason == "the move failed: out of memory"
     assert judgement.scores["2"] == pytest.approx(judge.score(PROMPTS[0], "It is five."), abs=1e-4)
 
 
@@ -173,7 +171,9 @@ def test_a_value_head_of_another_name_at_a_special_token(reward_folder, tmp_path
     encoding = judge.encoding(judge.judge_context.resources)
     for text in ("5", "yes " * 60):
         ids = judge.ids(encoding, (*PROMPTS[0].messages, Message("assistant", text)))
-        assert ids[-1] == token and ids.count(token) == 1 and len(ids) <= 60
+        assert ids[-1] == token
+        assert ids.count(token) == 1
+        assert len(ids) <= 60
     assert judge.score(PROMPTS[0], "5") != seated(plain).score(PROMPTS[0], "5")
     with pytest.raises(ConfigError, match="not made of special tokens"):
         seated(folder, ending="<reward>")
@@ -270,7 +270,8 @@ def test_the_model_is_shared_through_the_resources_and_gone_with_them(reward_fol
     one.score(PROMPTS[0], "5"), two.score(PROMPTS[0], "5")
     assert len(loaded) == 1
     judge_context.resources.clear()
-    assert one.score(PROMPTS[0], "5") and len(loaded) == 2
+    assert one.score(PROMPTS[0], "5")
+    assert len(loaded) == 2
 
 
 def test_a_judge_without_a_context(reward_folder):
@@ -282,4 +283,5 @@ def test_the_kind_is_known_and_loads_no_torch(reward_folder):
     judge = Judge.build(
         {"kind": "reward_model", "model": "some/model", "score_of": {"helpful": 1.0}}
     )
-    assert isinstance(judge, RewardModel) and judge.name.startswith("reward_model-")
+    assert isinstance(judge, RewardModel)
+    assert judge.name.startswith("reward_model-")

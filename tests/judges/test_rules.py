@@ -75,17 +75,20 @@ def test_what_every_rule_does(name):
     both, unusable, one, none, silent = judgements = judge.judge(matches, prompts)
     assert [judgement.match for judgement in judgements] == [one.id for one in matches]
     assert len({judgement.id for judgement in judgements}) == len(judgements)
-    assert both.scores is not None and both.reason == ""
+    assert both.scores is not None
+    assert both.reason == ""
     assert both.scores["1"]["score"] > both.scores["2"]["score"]
-    assert unusable.scores is None and unusable.reason
-    assert (
-        one.scores is not None and set(one.scores) == {"1", "3"} and "out of memory" in one.reason
-    )
+    assert unusable.scores is None
+    assert unusable.reason
+    assert one.scores is not None
+    assert set(one.scores) == {"1", "3"}
+    assert "out of memory" in one.reason
     assert one.scores["3"] == both.scores["1"]
-    assert none.scores is None and "out of memory" in none.reason
-    assert (
-        silent.scores is not None and set(silent.scores) == {"2"} and "no answer" in silent.reason
-    )
+    assert none.scores is None
+    assert "out of memory" in none.reason
+    assert silent.scores is not None
+    assert set(silent.scores) == {"2"}
+    assert "no answer" in silent.reason
     assert judge.judge(matches, prompts) == judgements
     assert judge.judge([], {}) == []
 
@@ -198,7 +201,8 @@ def test_an_endless_comparison_ends_and_the_next_is_judged():
         for gold, text in [("5", "$9^{9^{9^{9^9}}}$"), ("5", "5"), ("5", "6")]
     ]
     endless, right, wrong = Math(timeout=1).scores(asked)
-    assert isinstance(endless, str) and "within 1 s of computing" in endless
+    assert isinstance(endless, str)
+    assert "within 1 s of computing" in endless
     assert (right, wrong) == ({"score": 1.0}, {"score": 0.0})
 
 
@@ -289,15 +293,18 @@ def test_a_list_of_refusals_of_ones_own(tmp_path):
 
 
 def test_shorter_wins():
-    assert said(Shorter(), "one two") == -7 and said(Shorter(unit="words"), "one two") == -2
+    assert said(Shorter(), "one two") == -7
+    assert said(Shorter(unit="words"), "one two") == -2
     asked = prompt()
     (judgement,) = Shorter().judge([match(asked, "long answer", FAILED, "short")], {"p": asked})
-    assert judgement.scores == {"1": {"score": -11.0}, "3": {"score": -5.0}} and judgement.reason
+    assert judgement.scores == {"1": {"score": -11.0}, "3": {"score": -5.0}}
+    assert judgement.reason
 
 
 def test_a_function_as_judge():
     judge = Call(function=f"{__name__}:parity")
-    assert said(judge, "even") == 1 and said(judge, "odd") == 0
+    assert said(judge, "even") == 1
+    assert said(judge, "odd") == 0
     assert judge.score(prompt(say={"kind": 1, "true": True}), "") == {"kind": 1.0, "true": 1.0}
     for number in ("nan", "inf", "-inf"):
         reason = f"{__name__}:parity returned {number}"
@@ -359,7 +366,8 @@ def test_a_function_is_recorded_under_its_own_name(functions, monkeypatch):
 def test_a_functions_arguments_are_the_text_the_record_and_facts_by_name(functions):
     for name in ("plain", "record", "fact", "facts"):
         judge = Judge.build(f"{functions}/functions.py:{name}")
-        assert isinstance(judge, Call) and Judge.build(judge.settings()) == judge
+        assert isinstance(judge, Call)
+        assert Judge.build(judge.settings()) == judge
         assert said(judge, "4", answer="4", other=1) == 1.0
         if name != "plain":
             assert said(judge, "5", answer="4") == 0.0
@@ -371,7 +379,8 @@ def test_a_functions_arguments_are_the_text_the_record_and_facts_by_name(functio
 def test_a_file_with_one_function_is_a_judge(functions, monkeypatch):
     monkeypatch.chdir(functions)
     judge = Judge.build("alone.py")
-    assert judge.function == "alone.py:score" and said(judge, "abc") == 3.0
+    assert judge.function == "alone.py:score"
+    assert said(judge, "abc") == 3.0
     assert Judge.build({"kind": "panel", "judges": ["alone.py", "shorter"]}).judges["call"] == judge
     with pytest.raises(PydanticCustomError, match=r"4 public functions.*'functions.py:plain'"):
         Judge.build("functions.py")
@@ -406,7 +415,8 @@ def test_a_function_is_tried_once_on_a_prompt_that_has_its_facts(functions):
     assert not [*number.faults_of_prompts([prompt()])]
     for judge in (number, Judge.build({"kind": "panel", "judges": [number, "shorter"]})):
         (fault,) = judge.faults_of_prompts([prompt(), prompt(answer=1), prompt(answer=2)])
-        assert "raised ValueError" in fault and "narrow.py, line 2)" in fault
+        assert "raised ValueError" in fault
+        assert "narrow.py, line 2)" in fault
     (fault,) = Judge.build(f"{functions}/narrow.py:words").faults_of_prompts([prompt()])
     assert "must return a number" in fault
     assert not [*Judge.build(f"{functions}/alone.py").faults_of_prompts([prompt()])]

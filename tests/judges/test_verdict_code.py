@@ -44,7 +44,8 @@ def test_another_secret_gives_other_codes(monkeypatch, tmp_path):
     here, public = code(), code_shown(plain_view().messages[0].content)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
     there = code()
-    assert there != here and there == code()
+    assert there != here
+    assert there == code()
     # Where no verdict carries a code, everybody's judge is asked the same.
     assert code_shown(plain_view().messages[0].content) == public == code_of(1)
 
@@ -82,7 +83,8 @@ def test_a_resumed_judge_asks_the_same(kind):
             [match], {"p": Prompt("p", (user("q"),))}
         )
         asked.append([view.messages[0].content for _, view in context.asked])
-    assert asked[0] == asked[1] and len(asked[0]) == 2
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 2
 
 
 def test_a_recorded_verdict_is_read_by_whoever_reads_it(monkeypatch, tmp_path):

@@ -52,7 +52,8 @@ def test_an_optimizer_step_is_told_once_in_all_its_parts(parts):
                 events.on_substep_end(args, None, control)
             state = SimpleNamespace(global_step=step, max_steps=2)
             events.on_step_end(args, state, control)
-            assert sum(heard) == pytest.approx(step) and control.should_log is (step == 2)
+            assert sum(heard) == pytest.approx(step)
+            assert control.should_log is (step == 2)
     assert len(heard) == 2 * parts
 
 
@@ -65,7 +66,8 @@ def test_a_process_that_sees_several_accelerators_is_told_how_to_use_them():
 
 def test_a_row_is_known_by_all_that_it_is_made_of():
     row = Row(PromptAnswers([1, 2], [[3], [4, 5]]), (0.5,))
-    assert row.length == 5 and row.counts
+    assert row.length == 5
+    assert row.counts
     others = [
         Row(PromptAnswers([1, 2], [[3], [4, 5]]), (0.25,)),
         Row(PromptAnswers([1, 2], [[3], [4, 6]]), (0.5,)),
@@ -144,7 +146,8 @@ def test_a_checkpoint_is_whole_once_all_have_written(tmp_path, monkeypatch, firs
     state = SimpleNamespace(is_world_process_zero=first, global_step=6, log_history=history)
     events = _Events(lines.append)
     events.on_save(SimpleNamespace(output_dir=str(tmp_path)), state, None)
-    assert waited == [["model"]] and (folder / "complete").exists() == first
+    assert waited == [["model"]]
+    assert (folder / "complete").exists() == first
     events.on_train_begin(None, state, None)
     assert lines == ([{"step": 2, "steps": 2, "loss": 0.5}] if first else [])
 
@@ -217,7 +220,8 @@ def test_a_step_is_one_mean_over_all_that_counts(model_folder, tmp_path, monkeyp
 def test_steps_of_several_passes_divide_by_all_their_rows(model_folder, tmp_path):
     model = load_model(str(model_folder("llama")), device="cpu")
     made = trainer(model, tmp_path, [*ROWS, *ROWS], gradient_accumulation_steps=2)
-    assert made.sizes == [5, 3] and made.floating_point_ops({}) == 0
+    assert made.sizes == [5, 3]
+    assert made.floating_point_ops({}) == 0
 
 
 def test_probes_are_read_without_dropout(model_folder, tmp_path):
@@ -231,7 +235,8 @@ def test_probes_are_read_without_dropout(model_folder, tmp_path):
     made = trainer(model, tmp_path)
     model.train()
     found = made.logprobs(ROWS)
-    assert [len(row) for row in found] == [1, 1, 1] and not model.training
+    assert [len(row) for row in found] == [1, 1, 1]
+    assert not model.training
     assert [row[0] for row in found] == pytest.approx(
         [by_hand(model, row) for row in ROWS], rel=1e-4
     )

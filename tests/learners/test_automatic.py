@@ -145,7 +145,8 @@ def test_a_players_device_and_model_decide(monkeypatch, name, tf32, most):
     large = PolicyGradient.model_validate({}).resolve_auto(player)
     assert (large.precision, large.gradient_checkpointing) == ("bf16", True)
     half = PolicyGradient.model_validate({"precision": "fp32"}).resolve_auto(player)
-    assert half.gradient_checkpointing is True and half.max_disagreement == most
+    assert half.gradient_checkpointing is True
+    assert half.max_disagreement == most
     assert asked == [player.model] * 2
     closed = {"precision": "fp32", "gradient_checkpointing": False}
     assert PolicyGradient.model_validate(closed).resolve_auto(player).max_disagreement == most
@@ -194,7 +195,8 @@ def test_what_a_trial_found_is_kept(tmp_path, monkeypatch):
 
 def test_a_model_tells_whether_its_layers_can_be_computed_again(model_folder, tmp_path):
     plain = describe(str(model_folder("llama")))
-    assert plain.checkpoints and not plain.shared
+    assert plain.checkpoints
+    assert not plain.shared
     for name, values, checkpoints, shared in (
         ("openai-gpt", {"n_embd": 8, "n_layer": 2, "n_head": 2, "vocab_size": 16}, False, False),
         ("zamba2", ZAMBA, True, True),

@@ -202,7 +202,8 @@ def test_winners_of_sft(model_folder, tmp_path):
         assert line["loss"] == pytest.approx(-tokens.mean().item(), abs=1e-4)
         assert line["grad_norm"] == pytest.approx(norm, rel=1e-3)
         assert line["learning_rate"] == pytest.approx(rate)
-    assert len(lines) == told["steps"] == 3 and told["examples"] == 5
+    assert len(lines) == told["steps"] == 3
+    assert told["examples"] == 5
     assert_weights(batch.output, dict(model.named_parameters()), folder)
 
 
@@ -362,7 +363,8 @@ def test_two_updates_of_a_policy_gradient(model_folder):
     assert (lines[-1]["steps"], lines[-1]["step"]) == (4, 8)
     assert lines[-1]["clip_share"] > 0 < lines[-1]["importance_bounded"] < 1
     assert abs(lines[-1]["kl"]) > 0.01
-    assert trainer.critic is not None and "alone" not in lines[-1]
+    assert trainer.critic is not None
+    assert "alone" not in lines[-1]
     pairs = [(trainer.policy.trained_parameters(), by_hand.policy.weights)]
     pairs += [(dict(trainer.critic.head.named_parameters()), by_hand.head)]
     for found, expected in pairs:

@@ -125,7 +125,8 @@ def test_a_baseline_moves_from_update_to_update_and_the_others_are_passed_on():
     _, moved = estimator.advantages(moves, moves.token_rewards(), known)
     first = fmean([1.0, 4.0, 3.0])
     assert moved["first"] == pytest.approx(0.5**3 * 10 + (1 - 0.5**3) * first)
-    assert moved["second"] == pytest.approx(1.0) and moved["elsewhere"] == 7.0
+    assert moved["second"] == pytest.approx(1.0)
+    assert moved["elsewhere"] == 7.0
     for kind in ("gae", "batch", "group_relative", "leave_one_out"):
         _, same = Estimator.build(kind).advantages(moves, moves.token_rewards(), known)
         assert same == known
@@ -195,7 +196,8 @@ def test_a_users_own_estimator_is_named_by_its_import_path():
     some = Learner.build(
         {"kind": "policy_gradient", "estimator": {"kind": "test_estimators:Median", "weight": 2.0}}
     )
-    assert type(some.estimator).__name__ == "Median" and some.critic is None
+    assert type(some.estimator).__name__ == "Median"
+    assert some.critic is None
     moves = batch()
     advantage_BT, _ = some.estimator.advantages(moves, moves.token_rewards(), {})
     assert advantage_BT[:, 0].tolist() == [-2.0, -4.0, 4.0, 0.0, 2.0]

@@ -48,7 +48,9 @@ def test_small_steps_swap_examples_within_windows_of_sixteen():
     drawn = np.concatenate(
         [seeds.generator(5, "pass", p).permutation(70) for p in range(2)]
     ).tolist()
-    assert order[68:72] == drawn[68:72] and len(order) == 140  # of both passes
+    # of both passes
+    assert order[68:72] == drawn[68:72]
+    assert len(order) == 140
 
     def steps(rows):
         return [tuple(rows[begin : begin + 4]) for begin in range(0, len(rows), 4)]
@@ -91,7 +93,8 @@ def arguments(folder, steps=100, seed=1, device="cpu", **given):
 def test_checkpoints_are_at_whole_lines_of_metrics(tmp_path, save, log, steps, expected):
     args = arguments(tmp_path, steps, save_steps=save, log_steps=log)
     assert (args.save_strategy.value, args.save_steps) == expected
-    assert args.logging_steps == log and args.save_total_limit == 2
+    assert args.logging_steps == log
+    assert args.save_total_limit == 2
 
 
 def test_the_trainer_does_as_it_is_set(tmp_path):
@@ -107,7 +110,9 @@ def test_the_trainer_does_as_it_is_set(tmp_path):
         weight_decay=0.125,
         max_grad_norm=2.0,
     )
-    assert args.output_dir == str(tmp_path) and args.num_train_epochs == 1 and args.seed == 65
+    assert args.output_dir == str(tmp_path)
+    assert args.num_train_epochs == 1
+    assert args.seed == 65
     assert (args.per_device_train_batch_size, args.gradient_accumulation_steps) == (3, 5)
     assert (args.optim, args.learning_rate) == ("adamw_torch", 0.5)
     assert (args.lr_scheduler_type, args.warmup_steps) == ("linear", 0.25)
@@ -115,7 +120,9 @@ def test_the_trainer_does_as_it_is_set(tmp_path):
     assert args.train_sampling_strategy == "sequential"
     for name in ("logging_nan_inf_filter", "remove_unused_columns", "dataloader_pin_memory"):
         assert getattr(args, name) is False
-    assert args.use_cpu and args.disable_tqdm and args.report_to == []
+    assert args.use_cpu
+    assert args.disable_tqdm
+    assert args.report_to == []
     assert not args.gradient_checkpointing
     assert not arguments(tmp_path, device="meta").use_cpu
     saving = arguments(tmp_path, precision="bf16", gradient_checkpointing=True)
@@ -147,7 +154,8 @@ def test_a_training_is_known_by_all_that_decides_it():
         return Row(PromptAnswers([1], [[token]]), (column,))
 
     one = fine_tuning._identity(settings(), [row()], "loss", 1)
-    assert one == fine_tuning._identity(settings(), [row()], "loss", 1) and len(one) == 32
+    assert one == fine_tuning._identity(settings(), [row()], "loss", 1)
+    assert len(one) == 32
     others = [
         (settings(batch_size=3), [row()], "loss", 1),
         (settings(), [row(3)], "loss", 1),
@@ -199,7 +207,8 @@ def test_a_quantised_base_is_read_where_it_is_trained_others_on_the_cpu(
     assert kept == ["the model"] * (2 if "quantization" in given else 0)
     whole = local(**{"device": given.get("device", "cpu")})
     model_to_train(whole, None, 1, "bf16")
-    assert read[0][3]["dtype"] == "float32" and read[0][1:3] == (None, None)
+    assert read[0][3]["dtype"] == "float32"
+    assert read[0][1:3] == (None, None)
 
 
 def test_a_fresh_adapter_is_drawn_by_the_seed(model_folder):
@@ -210,7 +219,8 @@ def test_a_fresh_adapter_is_drawn_by_the_seed(model_folder):
         return torch.cat([p.flatten() for n, p in model.named_parameters() if "lora_A" in n])
 
     one = drawn(1, 5)
-    assert torch.equal(one, drawn(2, 5)) and not torch.equal(one, drawn(1, 6))
+    assert torch.equal(one, drawn(2, 5))
+    assert not torch.equal(one, drawn(1, 6))
 
 
 def test_an_adapter_is_trained_on_the_base_that_plays(monkeypatch):
@@ -246,7 +256,8 @@ def test_a_learner_on_a_shared_base_begins_by_its_seed_or_from_its_last_generati
             trained = {
                 n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad
             }
-        assert trained and all("lora_" in name for name in trained)
+        assert trained
+        assert all("lora_" in name for name in trained)
         return trained
 
     one, same, other = begun(1), begun(2), begun(1, seed=12)
@@ -310,7 +321,8 @@ def test_steps_are_counted_over_all_processes(processes):
         gradient_accumulation=5,
         epochs=1.5,
     )
-    assert some.step_size(processes) == 10 * processes and some.passes(41) == 62
+    assert some.step_size(processes) == 10 * processes
+    assert some.passes(41) == 62
     assert some.steps(41) == math.ceil(62 / (10 * processes))
     assert settings(epochs=0.01).passes(3) == 1
 
@@ -323,6 +335,8 @@ def test_weights_are_rounded_by_their_seed():
         return layer.weight
 
     one = rounded(1)
-    assert one.dtype == torch.bfloat16 and torch.equal(one, rounded(1))
-    assert not torch.equal(one, rounded(2)) and not torch.equal(one, rounded(65))
+    assert one.dtype == torch.bfloat16
+    assert torch.equal(one, rounded(1))
+    assert not torch.equal(one, rounded(2))
+    assert not torch.equal(one, rounded(65))
     assert torch.equal(one, rounded(2**32 + 1))

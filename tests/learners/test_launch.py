@@ -150,7 +150,8 @@ def test_two_processes_learn_what_one_does(model_folder, tmp_path, kind, lora):
     assert learner(kind).learn(one) == {
         k: pytest.approx(v, rel=2e-4) for k, v in learner(kind, 2).learn(two).items()
     }
-    assert together == told(alone) and len(alone) == 3 == learner(kind, 2).steps(11)
+    assert together == told(alone)
+    assert len(alone) == 3 == learner(kind, 2).steps(11)
     assert_same(one.output, two.output)
     assert {file.name for file in one.output.iterdir()} == {
         file.name for file in two.output.iterdir()
@@ -236,7 +237,8 @@ def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(model_fold
     assert not processes_with(folder / "scratch")
     before = len(lines)
     facts = learner("preference", 2, **SAVING).learn(replace(now, log=lines.append))
-    assert [line["step"] for line in lines[before:]] == list(range(1, 10)) and facts["steps"] == 9
+    assert [line["step"] for line in lines[before:]] == list(range(1, 10))
+    assert facts["steps"] == 9
     assert_same(whole.output, now.output, atol=1e-5)
 
 
@@ -272,7 +274,8 @@ def test_a_training_batch_is_read_as_it_was_written(tmp_path):
     opened = Resources()
     again, found = read_batch(tmp_path, now.log, opened)
     assert found.resources is opened
-    assert again == some and type(found.loss) is Doubled
+    assert again == some
+    assert type(found.loss) is Doubled
     for field in fields(TrainingBatch):
         one, two = getattr(now, field.name), getattr(found, field.name)
         if isinstance(one, np.ndarray):
@@ -307,10 +310,12 @@ def test_a_launch_is_read_early_and_resolved_once(tmp_path):
     own.write_text("{distributed_type: MULTI_GPU, num_processes: 4, main_process_port: 1234}")
     now = Launch.model_validate({"config": str(own)})
     own.unlink()
-    assert Launch.model_validate(now.model_dump(mode="json")) == now and now.processes == 4
+    assert Launch.model_validate(now.model_dump(mode="json")) == now
+    assert now.processes == 4
     with machine(launch_prefix="nice -n 1"):
         words = now.command(tmp_path)
-    assert words[:3] == ["nice", "-n", "1"] and "--main_process_port" not in words
+    assert words[:3] == ["nice", "-n", "1"]
+    assert "--main_process_port" not in words
     assert (
         Launch.model_validate({"num_processes": 3}).accelerate()["distributed_type"] == "MULTI_GPU"
     )
@@ -351,12 +356,14 @@ def test_equal_steps_however_they_are_divided():
         )
         for size, accumulation, processes in ((8, 1, 1), (4, 2, 1), (4, 1, 2), (2, 2, 2), (1, 1, 8))
     }
-    assert len(orders) == 1 and learner(processes=2).steps(70) == learner().steps(70) == 18
+    assert len(orders) == 1
+    assert learner(processes=2).steps(70) == learner().steps(70) == 18
     large = learner(batch_size=16, gradient_accumulation=2).order(lengths, 5, 2)
     assert sorted(large) == sorted([*range(70)] * 2)
     for begin in range(0, 140, 64):
         step = [lengths[i] for i in large[begin : begin + 64]]
-        assert step == sorted(step, reverse=True) and len(set(step)) > 5
+        assert step == sorted(step, reverse=True)
+        assert len(set(step)) > 5
 
 
 @pytest.mark.long
@@ -401,7 +408,8 @@ def test_an_error_and_a_crash(tmp_path):
     assert type(foreign) is EquipoiseError
     assert str(foreign).endswith("log.txt):\nTraceback …\nKeyError: 'x'")
     ours = leave(11, "NoSignal", "policy@0 has no example")
-    assert isinstance(ours, NoSignal) and str(ours) == "policy@0 has no example"
+    assert isinstance(ours, NoSignal)
+    assert str(ours) == "policy@0 has no example"
 
 
 def test_what_comes_of_another_process_that_ended_and_what_does_not():
@@ -511,7 +519,8 @@ def test_orders_are_taken_once_each_until_the_last(tmp_path, monkeypatch):
     monkeypatch.setattr(training_worker.time, "sleep", sleep)
     file.touch()
     found = [*training_worker.orders(file)]
-    assert found == [(1, "learn"), (2, "save_state")] and not texts
+    assert found == [(1, "learn"), (2, "save_state")]
+    assert not texts
     assert slept == [0.05] * 4
 
 
@@ -612,7 +621,8 @@ def test_a_process_of_its_own_takes_orders_until_who_gives_them_has_gone(tmp_pat
         assert subprocess.run(command, check=False).returncode == 0
         (tmp_path / process_group.ORDER).write_text('{"number": 1, "what": "learn"}\n')
         broken = subprocess.run(command, check=False, capture_output=True)
-        assert broken.returncode == 1 and b"FileNotFoundError" in broken.stderr
+        assert broken.returncode == 1
+        assert b"FileNotFoundError" in broken.stderr
         reason = json.loads((tmp_path / "error-0.json").read_text())
         assert (reason["kind"], reason["alone"]) == ("", False)
     (tmp_path / process_group.ORDER).write_text("")
@@ -632,7 +642,8 @@ def test_what_goes_wrong_in_a_process_is_left_for_the_one_that_gives_orders(
         training_worker.main(tmp_path)
     assert [path.name for path in tmp_path.glob("error-*")] == ["error-3.json"]
     again = process_group.failure(tmp_path, 1)
-    assert isinstance(again, NoSignal) and str(again) == "nothing here"
+    assert isinstance(again, NoSignal)
+    assert str(again) == "nothing here"
 
 
 def test_silence_is_no_change_for_a_while(tmp_path, monkeypatch):
@@ -685,7 +696,8 @@ def test_lines_are_handed_on_once_they_are_whole(tmp_path):
 def test_what_a_launch_divides(settings, divides, accelerators, sharding):
     launch = Launch.model_validate(settings)
     assert (launch.divides_weights, launch.on_accelerators) == (divides, accelerators)
-    assert Sharding.of(launch) == sharding and Sharding.of(None) is None
+    assert Sharding.of(launch) == sharding
+    assert Sharding.of(None) is None
     assert launch.accelerate()["num_processes"] == launch.processes
 
 

@@ -59,10 +59,8 @@ def test_a_batch_knows_its_tokens_and_its_longest_move():
     assert (len(made), made.tokens, made.longest) == (3, 12, 5)
     assert made.by_prompt([2, 1, 0]) == [0, 2, 1]
     part = made.select([2, 0])
-    assert part.prompts == [[1, 2], [1]] and part.mask_BT.tolist() == [
-        [True, False, False],
-        [True] * 3,
-    ]
+    assert part.prompts == [[1, 2], [1]]
+    assert part.mask_BT.tolist() == [[True, False, False], [True] * 3]
     assert len(part.value_BT) == 0
 
 
@@ -80,7 +78,8 @@ def test_what_lies_behind_a_moves_tokens_counts_nowhere():
 @pytest.mark.parametrize("correction", ["truncate", "mask"])
 def test_a_ratio_at_its_limit_is_not_bounded(correction):
     weight_BT, facts = importance_weights(batch(), correction, 1.0)
-    assert weight_BT.tolist() == [[1.0] * 3] * 3 and facts["importance_bounded"] == 0
+    assert weight_BT.tolist() == [[1.0] * 3] * 3
+    assert facts["importance_bounded"] == 0
 
 
 def turn(**move) -> Turn:
@@ -213,7 +212,8 @@ def test_a_step_leaves_no_gradients_and_moves_by_the_rates():
     ]
     for group, rate in ((moved[:2], 0.5), (moved[2:], 0.25)):  # AdamW's first step, half warm
         torch.testing.assert_close(torch.cat(group), torch.full((3,), rate), atol=1e-4, rtol=0)
-    assert made.steps == 1 and all(weight.grad is None for weight in (*policy, *critic))
+    assert made.steps == 1
+    assert all(weight.grad is None for weight in (*policy, *critic))
 
 
 def test_sums_and_gradients_of_two_processes_are_added_up():
@@ -224,7 +224,8 @@ def test_sums_and_gradients_of_two_processes_are_added_up():
     weight.grad = torch.ones_like(weight)
     sums = {"policy_loss": torch.tensor(1.5), "value_loss": torch.tensor(-1.0)}
     assert made.add_up(sums) == {"policy_loss": 3.0, "value_loss": -2.0}
-    assert weight.grad.tolist() == [[2, 2]] and bias.grad.tolist() == [0]
+    assert weight.grad.tolist() == [[2, 2]]
+    assert bias.grad.tolist() == [0]
     made.rank = ProcessRank(torch.device("cpu"))
     assert made.add_up(sums) == {"policy_loss": 1.5, "value_loss": -1.0}
     assert weight.grad.tolist() == [[2, 2]]

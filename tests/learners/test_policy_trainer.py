@@ -169,14 +169,12 @@ def test_an_update_raises_the_better_paid_moves(make, settings):
     facts = learn(policy_trainer, taught, lines=lines)
     rise = chances(policy_trainer, taught) - before
     assert rise[paid].mean() > 0 > rise[~paid].mean()
-    assert (
-        str(policy_trainer.learner) == "policy@1" and facts["steps"] == 1 and facts["examples"] == 8
-    )
-    assert (
-        facts["reward"] == 0.5
-        and facts["kl"] == pytest.approx(0, abs=1e-5)
-        and facts["sampler_gap"] < 1e-5
-    )
+    assert str(policy_trainer.learner) == "policy@1"
+    assert facts["steps"] == 1
+    assert facts["examples"] == 8
+    assert facts["reward"] == 0.5
+    assert facts["kl"] == pytest.approx(0, abs=1e-5)
+    assert facts["sampler_gap"] < 1e-5
     assert ("value_loss" in facts) == (settings["estimator"] == "gae")
     assert ("kl_loss" in facts) == (settings["kl_in"] == "loss")
     assert all(math.isfinite(value) for value in [*facts.values(), *lines[0].values()])
@@ -319,7 +317,8 @@ def test_checkpointed_layers_are_computed_twice_and_have_no_dropout(make, again)
 def test_steps_are_cut_evenly_and_lose_nobody(make, count, minibatches, sizes):
     policy_trainer = make(estimator="batch", minibatches=minibatches, epochs=2)
     parts = list(policy_trainer._minibatches(count, 4))
-    assert sorted(map(len, parts[: len(sizes)])) == sizes and len(parts) == 2 * len(sizes)
+    assert sorted(map(len, parts[: len(sizes)])) == sizes
+    assert len(parts) == 2 * len(sizes)
     for epoch in (parts[: len(sizes)], parts[len(sizes) :]):
         assert sorted(row for part in epoch for row in part) == list(range(count))
     if count > 3:
@@ -478,8 +477,12 @@ def test_probabilities_that_are_no_numbers_are_told_from_others(make):
 def test_a_sampler_of_the_likeliest_tokens_is_not_compared(make):
     policy_trainer = make({"temperature": 0}, estimator="batch", whiten_advantages=False)
     facts = learn(policy_trainer, played(policy_trainer, answers=1))
-    assert "sampler_gap" not in facts and "mismatch_kl" not in facts and "whitened" not in facts
-    assert facts["reward_deviation"] == 0.5 and facts["kl_weight"] == 0.01 and "alone" not in facts
+    assert "sampler_gap" not in facts
+    assert "mismatch_kl" not in facts
+    assert "whitened" not in facts
+    assert facts["reward_deviation"] == 0.5
+    assert facts["kl_weight"] == 0.01
+    assert "alone" not in facts
     other = make({"temperature": 0}, estimator="batch", likelihood="model")
     assert "importance_weight" not in learn(other, played(other))
     other = make({"temperature": 1, "top_p": 0.9}, estimator="batch", likelihood="model")
@@ -518,7 +521,8 @@ def test_what_lies_behind_a_move_is_in_no_distance(make):
     batch.mask_BT[0, 2:] = False
     expected = policy_trainer._assess(batch)
     batch.old_BT = batch.old_BT + 0.5 * ~batch.mask_BT
-    assert policy_trainer._assess(batch) == expected and abs(expected["kl"]) < 1e-5
+    assert policy_trainer._assess(batch) == expected
+    assert abs(expected["kl"]) < 1e-5
 
 
 @pytest.mark.parametrize(("floor", "whitened"), [(0.5, True), (0.51, False)])
@@ -572,7 +576,8 @@ def test_the_first_process_alone_writes(make, tmp_path):
     policy_trainer.save_update(tmp_path)
     update = PolicyUpdate.read(tmp_path)
     expected = policy_trainer.policy.trained_parameters()
-    assert update.probe == policy_trainer.probe and update.weights.keys() == expected.keys()
+    assert update.probe == policy_trainer.probe
+    assert update.weights.keys() == expected.keys()
     assert all(torch.equal(update.weights[name], expected[name]) for name in expected)
     policy_trainer.save_state(tmp_path)
     other = make(critic="head")
@@ -644,7 +649,8 @@ def test_a_fresh_adapter_is_drawn_by_its_seed(make):
     torch.manual_seed(6)
     twin = make(ADAPTER, estimator="batch").policy.trained_parameters()
     for name in one:
-        assert torch.equal(one[name], same[name]) and torch.equal(again[name], twin[name])
+        assert torch.equal(one[name], same[name])
+        assert torch.equal(again[name], twin[name])
         assert "lora_A" not in name or not torch.equal(one[name], other[name])
 
 
@@ -655,7 +661,8 @@ def test_a_reference_is_frozen_and_leaves_the_learners_adapter_in_force(
     folder = str(adapter_folder("llama", 1)[1]) if start else None
     policy = make({**ADAPTER, "adapter": folder}, estimator="batch").policy
     names = policy.trained_parameters().keys()
-    assert names and all("lora_" in name and ".policy." in name for name in names)
+    assert names
+    assert all("lora_" in name and ".policy." in name for name in names)
     with policy.reference() as model:
         assert not start or not any(weight.requires_grad for weight in model.parameters())
         assert not start or model.active_adapter == "policy_as_given"
@@ -663,7 +670,8 @@ def test_a_reference_is_frozen_and_leaves_the_learners_adapter_in_force(
     assert policy.trained_parameters().keys() == names
     policy.save(tmp_path)
     found = {path.name for path in tmp_path.iterdir()}
-    assert {"adapter_config.json", "adapter_model.safetensors"} <= found and "policy" not in found
+    assert {"adapter_config.json", "adapter_model.safetensors"} <= found
+    assert "policy" not in found
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -685,18 +693,18 @@ def test_a_critic_is_the_policys_model_or_another_under_a_head_of_zeros(make, mo
         expected = load_model(folder, dtype="float32", device="cpu").get_input_embeddings().weight
         assert torch.equal(made.critic.body.embed_tokens.weight, expected)
         assert all(weight.requires_grad for weight in made.critic.parameters())
-        assert made.critic.head.weight.shape == (1, 32) and not made.critic.head.weight.any()
-        assert (
-            made.critic.head.bias.tolist() == [0]
-            and not made.critic.body.is_activation_checkpointing
-        )
+        assert made.critic.head.weight.shape == (1, 32)
+        assert not made.critic.head.weight.any()
+        assert made.critic.head.bias.tolist() == [0]
+        assert not made.critic.body.is_activation_checkpointing
     assert make(critic="head").critic.body is None
     asked = []
     own.critic.body.register_forward_pre_hook(
         lambda module, given, how: asked.append(how["use_cache"]), with_kwargs=True
     )
     own.prepare(*played(own, answers=1))
-    assert asked and not any(asked)
+    assert asked
+    assert not any(asked)
     saving = make(critic="model", gradient_checkpointing=True)
     assert saving.critic.body.is_activation_checkpointing
 
@@ -837,7 +845,8 @@ def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
     other = make(player, **settings)
     other.load(tmp_path, 2)
     assert [turn.move for turn in played(other, 2)[1]] == [turn.move for turn in third[1]]
-    assert learn(other, third) == calm and other.learner == policy_trainer.learner
+    assert learn(other, third) == calm
+    assert other.learner == policy_trainer.learner
     assert (other.kl_weight, other.optimizer.steps, other.baselines, other.probe) == (
         policy_trainer.kl_weight,
         policy_trainer.optimizer.steps,
@@ -875,7 +884,8 @@ def test_the_weight_of_the_kl_follows_its_target(make):
         policy_trainer.kl_weight == kls.next_coefficient(0.2, facts["kl"], 0.01, 100, 8) < 0.2
     )  # nothing has been learned: less weight
     lower, facts = (policy_trainer.kl_weight, learn(policy_trainer, played(policy_trainer, 1)))
-    assert facts["kl"] > 0.01 and facts["kl_weight"] == lower
+    assert facts["kl"] > 0.01
+    assert facts["kl_weight"] == lower
     assert (
         policy_trainer.kl_weight == kls.next_coefficient(lower, facts["kl"], 0.01, 100, 8) > lower
     )
@@ -958,7 +968,8 @@ def test_a_batch_without_a_success_is_not_whitened(make, paid):
     assert torch.equal(advantage_N, raw_N) == (not paid)
     torch.manual_seed(0)
     always_N, always = learned(whiten_floor=0)
-    assert always["whitened"] == 1 and always_N.std() > 0.99
+    assert always["whitened"] == 1
+    assert always_N.std() > 0.99
     if not paid:
         assert facts["grad_norm"] < always["grad_norm"] / 3
 
@@ -987,7 +998,8 @@ def test_the_critic_learns_what_moves_are_paid(make):
         learn(policy_trainer, played(policy_trainer, seed, pays=lambda n: 1.0))["value_loss"]
         for seed in range(20)
     ]
-    assert losses[0] == pytest.approx(0.5, abs=0.01) and losses[-1] < 0.1
+    assert losses[0] == pytest.approx(0.5, abs=0.01)
+    assert losses[-1] < 0.1
 
 
 # -- what goes wrong
@@ -1104,7 +1116,8 @@ def test_adamw_is_as_it_is_set(make):
     policy, critic = learner.optimizer.adamw.param_groups
     assert policy["betas"] == critic["betas"] == (0.9, 0.95)
     assert (policy["eps"], critic["eps"]) == (1e-6, 1e-8)
-    assert policy["fused"] and not make(optimizer="adamw").optimizer.adamw.defaults["fused"]
+    assert policy["fused"]
+    assert not make(optimizer="adamw").optimizer.adamw.defaults["fused"]
     with pytest.raises(ValidationError, match=r"betas: must lie in \[0, 1\)"):
         PolicyGradientSettings(betas=(0.9, 1.0))
 
@@ -1126,7 +1139,8 @@ def test_what_a_learner_does_not_read_or_a_critic_cannot_is_a_fault(model_folder
     (unread,) = faults({"lora": {"r": 2, "dropout": 0.1}})
     assert unread.startswith("lora.dropout")
     (gone,) = faults(critic_model=str(tmp_path / "gone"))
-    assert gone.startswith("critic_model") and "gone" in gone
+    assert gone.startswith("critic_model")
+    assert "gone" in gone
     (other,) = faults(critic_model="builtin")
     assert "has other tokens than" in other
     assert not faults({"lora": {"r": 2}}, critic_model=str(model_folder("llama")))

@@ -83,7 +83,8 @@ def test_every_whole_line_is_read_once_until_nothing_more_comes(tmp_path):
         return len(waited) == 4
 
     follow_lines(has_ended, file, read.append)
-    assert [line["n"] for line in read] == [2, 0, 3, 30, 4, 0] and set(waited) == {0.1}
+    assert [line["n"] for line in read] == [2, 0, 3, 30, 4, 0]
+    assert set(waited) == {0.1}
 
 
 def test_the_first_process_that_knows_why_says_it_and_a_lost_one_shows_its_end(tmp_path):
@@ -92,17 +93,18 @@ def test_the_first_process_that_knows_why_says_it_and_a_lost_one_shows_its_end(t
     assert isinstance(lost, GroupLostError)
     message = str(lost)
     assert f"ended with exit code -9; the end of {tmp_path / LOG}:\nline 3\n" in message
-    assert message.endswith("line 14") and "line 2\n" not in message
+    assert message.endswith("line 14")
+    assert "line 2\n" not in message
     left(tmp_path, 10, message="the others went", alone=True)
     assert isinstance(failure(tmp_path, 1), GroupLostError)
     left(tmp_path, 3, message="CUDA\nran out")
     foreign = failure(tmp_path, 1)
-    assert type(foreign) is EquipoiseError and str(foreign).endswith(
-        f"({tmp_path / LOG}):\nCUDA\nran out"
-    )
+    assert type(foreign) is EquipoiseError
+    assert str(foreign).endswith(f"({tmp_path / LOG}):\nCUDA\nran out")
     left(tmp_path, 9, kind="ConfigError", message="the rate is too high")
     known = failure(tmp_path, 1)
-    assert type(known) is ConfigError and str(known) == "the rate is too high"
+    assert type(known) is ConfigError
+    assert str(known) == "the rate is too high"
     with pytest.raises(ConfigError):
         raise known
 
@@ -127,7 +129,8 @@ def group(tmp_path):
 
 def test_processes_that_stay_take_one_order_after_another(group, tmp_path):
     (folder,) = (tmp_path / "launch").iterdir()
-    assert len(folder.name) == 32 and (folder / process_group.ORDER).read_text() == ""
+    assert len(folder.name) == 32
+    assert (folder / process_group.ORDER).read_text() == ""
     told = []
     settings = yaml.safe_load((folder / "accelerate.yaml").read_text())
     assert settings == Launch(num_processes=1).accelerate()
@@ -138,7 +141,8 @@ def test_processes_that_stay_take_one_order_after_another(group, tmp_path):
     with open(folder / process_group.PARENT) as held, pytest.raises(BlockingIOError):
         lock(held, shared=True, wait=False)
     group.close()
-    assert group._process.returncode == 0 and (folder / "ended").exists()
+    assert group._process.returncode == 0
+    assert (folder / "ended").exists()
     with open(folder / process_group.PARENT) as file:
         lock(file, shared=True, wait=False)
     group.close()
@@ -150,7 +154,8 @@ def test_processes_for_one_training_end_with_it(tmp_path, monkeypatch):
     now, launch = batch(tmp_path, 7), Takes(num_processes=1)
     assert process_group.learn_in_processes(LEARNER, launch, now) == {"seed": 7}
     (folder,) = (now.scratch / "launch").iterdir()
-    assert (folder / "ended").exists() and returned == [1]
+    assert (folder / "ended").exists()
+    assert returned == [1]
 
 
 def test_whatever_ends_an_order_ends_the_processes(group, tmp_path):
@@ -211,7 +216,8 @@ def test_a_batch_is_text_and_arrays(tmp_path):
     sent = batch(tmp_path, opponent_chosen_KB=array_KB, opponent_rejected_KB=-array_KB)
     write_batch(tmp_path, LEARNER, sent)
     learner, found = read_batch(tmp_path, print, Resources())
-    assert learner == LEARNER and found.output == (tmp_path / "home").absolute()
+    assert learner == LEARNER
+    assert found.output == (tmp_path / "home").absolute()
     np.testing.assert_array_equal(found.opponent_chosen_KB, array_KB)
     np.testing.assert_array_equal(found.opponent_rejected_KB, -array_KB)
     with pytest.raises(TypeError, match="a training batch with a complex cannot be sent"):

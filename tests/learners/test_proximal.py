@@ -154,7 +154,8 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
     learner = Proximal(rounds=9, entropy=True)
     write_batch(tmp_path, learner, now)
     learner_again, again = read_batch(tmp_path, lambda line: None, Resources())
-    assert learner_again == learner and again.other_players == now.other_players
+    assert learner_again == learner
+    assert again.other_players == now.other_players
     again_home = tmp_path / "again"
     again_home.mkdir()
     learner.learn(now)
@@ -198,6 +199,8 @@ def test_what_does_not_fit_together_is_named(tmp_path, settings, change, message
 
 def test_the_kind_is_known_and_its_rounds_are_asked_for():
     found = Learner.build({"kind": "proximal", "rounds": 5})
-    assert isinstance(found, Proximal) and found.needs == "game" and not found.by_loss
+    assert isinstance(found, Proximal)
+    assert found.needs == "game"
+    assert not found.by_loss
     with pytest.raises(ValidationError, match="rounds"):
         Learner.build("proximal")

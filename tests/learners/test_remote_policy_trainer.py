@@ -144,8 +144,10 @@ def test_what_is_ordered_is_what_one_process_learns(standing, tmp_path, monkeypa
         if update == 1:
             ordered.save_state(tmp_path)
             ordered.load(tmp_path, 2)
-    assert lines[0] == lines[1] and apart(one, ordered) == 0
-    assert str(ordered.learner) == "policy@3" and (GroupHere.opened, GroupHere.closed) == (2, 1)
+    assert lines[0] == lines[1]
+    assert apart(one, ordered) == 0
+    assert str(ordered.learner) == "policy@3"
+    assert (GroupHere.opened, GroupHere.closed) == (2, 1)
     with pytest.raises(ConfigError, match="asks for 2 processes, but accelerate started 1"):
         learn(standing({"num_processes": 2}, **settings), played(one))
 
@@ -175,7 +177,8 @@ def test_two_processes_that_stay_learn_what_one_does(standing, tmp_path, config,
     two.save_state(state)
     saved = PolicyState.read(state)  # whole, whoever held which share
     mine = one.optimizer.adamw.state_dict()["state"]
-    assert saved.steps == 2 and saved.optimizer["state"].keys() == mine.keys()
+    assert saved.steps == 2
+    assert saved.optimizer["state"].keys() == mine.keys()
     for number, moments in mine.items():
         for name, value in moments.items():
             torch.testing.assert_close(saved.optimizer["state"][number][name], value)
@@ -254,7 +257,8 @@ def test_every_process_computes_equally_many_portions():
     alone = ProcessRank(device)
     assert alone.portions_here([[0], [1]]) == [([0], 1.0), ([1], 1.0)]
     value = torch.ones(2)
-    assert alone.processes == 1 and alone.add_up(value) is value
+    assert alone.processes == 1
+    assert alone.add_up(value) is value
 
 
 def test_an_order_is_obeyed_once_it_is_whole(tmp_path):
@@ -346,12 +350,14 @@ def test_an_engine_begins_with_the_adapter_that_was_given_and_needs_no_folder(tm
     (given / "adapter_model.safetensors").write_bytes(b"given")
     adapters = EngineAdapters(adapter_policy(given), None, lambda: learner)
     first = adapters.newest()
-    assert first == EngineAdapter.of("policy@0", given) and adapters.newest() is first
+    assert first == EngineAdapter.of("policy@0", given)
+    assert adapters.newest() is first
     homes = set()
     for generation in (1, 2, 3):
         learner = PlayerId("policy", generation)
         found = adapters.newest()
-        assert found is not None and found.folder.name == str(generation)
+        assert found is not None
+        assert found.folder.name == str(generation)
         homes.add(found.folder.parent)
     (home,) = homes
     assert home.name.startswith("equipoise-adapters-")
@@ -365,10 +371,12 @@ def test_an_update_is_read_alone_or_out_of_a_state(tmp_path):
     state.write(tmp_path)
     assert vars(PolicyState.read(tmp_path)) == {**vars(state), "weights": ANY}
     found = PolicyUpdate.read(tmp_path)
-    assert found.weights["w"].tolist() == [1, 1] and found.probe == probe
+    assert found.weights["w"].tolist() == [1, 1]
+    assert found.probe == probe
     PolicyUpdate({"w": torch.zeros(2)}, []).write(tmp_path)
     found = PolicyUpdate.read(tmp_path)
-    assert found.weights["w"].tolist() == [0, 0] and found.probe == []
+    assert found.weights["w"].tolist() == [0, 0]
+    assert found.probe == []
     (tmp_path / "update.pt").write_bytes(b"torn")
     with pytest.raises(RunError, match=r"update\.pt: is missing or damaged"):
         PolicyUpdate.read(tmp_path)

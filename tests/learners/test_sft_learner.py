@@ -158,9 +158,8 @@ def test_an_adapter_of_the_model(model_folder, tmp_path):
     train_sft(
         folder, EXAMPLES, tmp_path, settings(learning_rate=2e-2), lora=Lora.model_validate({"r": 4})
     )
-    assert (tmp_path / "adapter_config.json").exists() and not (
-        tmp_path / "model.safetensors"
-    ).exists()
+    assert (tmp_path / "adapter_config.json").exists()
+    assert not (tmp_path / "model.safetensors").exists()
     after = likelihoods(folder, tmp_path, {"r": 4})
     assert sum(total for total, _ in after) > 0.8 * sum(
         total for total, _ in likelihoods(folder, None)
@@ -175,7 +174,8 @@ def test_equal_seeds_give_equal_weights(model_folder, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         train_sft(model_folder("llama"), EXAMPLES, tmp_path / name, settings(epochs=1), seed=seed)
         found.append(load_file(tmp_path / name / "model.safetensors")["lm_head.weight"])
-    assert (found[0] == found[1]).all() and not (found[0] == found[2]).all()
+    assert (found[0] == found[1]).all()
+    assert not (found[0] == found[2]).all()
 
 
 @pytest.mark.long

@@ -71,7 +71,8 @@ def divided(model: nn.Module) -> list[bool]:
 def test_every_layer_is_divided_and_gathered_by_itself(alone, reshard):
     model = place_model(Sharding(reshard), whole_model(), CPU)
     parts = [name for name, part in model.named_modules() if isinstance(part, FSDPModule)]
-    assert parts == ["", "0", "1"] and divided(model) == [True] * 6
+    assert parts == ["", "0", "1"]
+    assert divided(model) == [True] * 6
     expected = whole_model()
     torch.testing.assert_close(model(INPUTS_BI), expected(INPUTS_BI))
     assert divided(model) == [reshard] * 4 + [False] * 2
@@ -100,14 +101,17 @@ def test_a_state_is_gathered_whole_wherever_its_tensors_lie(alone):
     plain = torch.zeros(3)
     state = {"weight": weight, "moments": {0: {"step": plain, "mean": weight}}, "lr": 0.5}
     whole = gather(state)
-    assert whole.keys() == state.keys() and whole["lr"] == 0.5
+    assert whole.keys() == state.keys()
+    assert whole["lr"] == 0.5
     for found in (whole["weight"], whole["moments"][0]["mean"]):
-        assert type(found) is torch.Tensor and not found.requires_grad
+        assert type(found) is torch.Tensor
+        assert not found.requires_grad
         assert torch.equal(found, torch.ones(4, 2))
     assert whole["moments"][0]["step"] is plain
     helping = gather(state, False)
     assert helping["weight"].shape == helping["moments"][0]["mean"].shape == (0,)
-    assert helping["moments"][0]["step"] is plain and helping["lr"] == 0.5
+    assert helping["moments"][0]["step"] is plain
+    assert helping["lr"] == 0.5
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -117,8 +121,10 @@ def test_a_whole_tensor_is_divided_as_the_weight_is(alone, device):
     mesh = init_device_mesh("cpu", (1,))
     weight = distribute_tensor(torch.zeros(4, 2, device=device), mesh, [Shard(1)])
     part = distribute_like(weight, value)
-    assert isinstance(part, DTensor) and part.device.type == device
-    assert part.device_mesh is mesh and part.placements == weight.placements == (Shard(1),)
+    assert isinstance(part, DTensor)
+    assert part.device.type == device
+    assert part.device_mesh is mesh
+    assert part.placements == weight.placements == (Shard(1),)
     assert device == "meta" or torch.equal(part.full_tensor(), value)
     assert distribute_like(torch.zeros(4, 2), weight) is weight
 
@@ -142,14 +148,16 @@ def test_an_optimizer_moves_weights_in_shares(alone):
     weight.grad, head.weight.grad = torch.ones_like(weight), torch.ones_like(head.weight)
     assert first.add_up({"loss": torch.tensor(2.0)}) == {"loss": 4.0}
     assert weight.grad.full_tensor().unique().tolist() == [1]
-    assert head.weight.grad.tolist() == [[2] * 3] and head.bias.grad.tolist() == [0]
+    assert head.weight.grad.tolist() == [[2] * 3]
+    assert head.bias.grad.tolist() == [0]
     assert first.clip() == pytest.approx([8**0.5, 12**0.5])
     first.step()
     state = gather(first.adamw.state_dict())
     other = made()
     other.restore(state, 5)
     again = other.adamw.state_dict()["state"]
-    assert other.steps == 5 and again.keys() == {0, 1, 2}
+    assert other.steps == 5
+    assert again.keys() == {0, 1, 2}
     assert isinstance(again[0]["exp_avg"], DTensor)
     assert type(again[0]["step"]) is type(again[1]["exp_avg"]) is torch.Tensor
     whole_again = gather(again)
@@ -183,7 +191,8 @@ def test_two_processes_hold_half_each_and_add_up_their_gradients(tmp_path):
     one_of_two(0, tmp_path)
     second.join()
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
-    assert first["own"].tolist() == [1, 10] and second["own"].tolist() == [2, 20]
+    assert first["own"].tolist() == [1, 10]
+    assert second["own"].tolist() == [2, 20]
     assert first["sum"].tolist() == second["sum"].tolist() == [3, 30]
     halves = [(3, 6), (3,)] * 2
     assert first["shapes"] == [*halves, (1, 6), (1,)]
@@ -194,4 +203,5 @@ def test_two_processes_hold_half_each_and_add_up_their_gradients(tmp_path):
         torch.testing.assert_close(first["gradients"][name], weight.grad)
         assert second["gradients"][name].shape == (0,)
     rows = torch.arange(36.0).view(6, 6)
-    assert torch.equal(first["part"], rows[:3]) and torch.equal(second["part"], rows[3:])
+    assert torch.equal(first["part"], rows[:3])
+    assert torch.equal(second["part"], rows[3:])

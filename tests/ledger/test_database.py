@@ -16,15 +16,18 @@ def test_a_run_keeps_its_ledger_where_it_is_told(command, tmp_path):
     arguments = ["run", *FINITE, *settings(ledger=there), "--out", "run"]
     assert command(*arguments).code == 0
     run = tmp_path / "run"
-    assert (run / "ledger.sqlite").readlink() == there and there.is_file()
+    assert (run / "ledger.sqlite").readlink() == there
+    assert there.is_file()
     assert "finished" in command("status", "run").out
     assert command(*arguments, "--overwrite").code == 0
     refused = command("run", *FINITE, *settings(ledger=there), "--out", "other")
-    assert refused.code == 2 and "is there already" in refused.err
+    assert refused.code == 2
+    assert "is there already" in refused.err
     assert not (tmp_path / "other").exists()
     there.rename(there.with_name("moved"))
     gone = command("status", "run")
-    assert gone.code == 2 and "which is not here" in gone.err
+    assert gone.code == 2
+    assert "which is not here" in gone.err
 
 
 def test_a_ledger_on_a_network_disk_needs_no_shared_memory(tmp_path, monkeypatch):

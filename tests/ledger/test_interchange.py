@@ -46,7 +46,8 @@ def test_what_is_exported_is_whole(exported, command):
     assert {Path(path).stem for path in done.facts} == set(TABLES)
     assert done.facts[str(exported / "turns.parquet")] > 0
     done = command("check", exported / "matches.parquet")
-    assert done.code == 0 and f"rows, schema {SCHEMA}" in done.out
+    assert done.code == 0
+    assert f"rows, schema {SCHEMA}" in done.out
 
 
 def test_the_page_describes_every_table():
@@ -106,7 +107,8 @@ def test_a_file_of_another_schema(exported, command):
         check(exported / "mine.parquet")
     path.write_bytes(b"PAR1 no more")
     done = command("check", path)
-    assert done.code == 2 and "cannot be read as Parquet" in done.err
+    assert done.code == 2
+    assert "cannot be read as Parquet" in done.err
 
 
 def test_what_other_programs_write_of_it_is_whole(exported):
@@ -134,7 +136,8 @@ def test_datasets_reads_every_table(tmp_path, recorded_folder, command, monkeypa
     assert {"prompts", "matches", "turns", "scores"} <= set(held)
     for name, rows in held.items():
         read = datasets.load_dataset(str(tmp_path / "out"), name, split="train")
-        assert len(read) == rows and read.column_names == list(TABLES[name][0])
+        assert len(read) == rows
+        assert read.column_names == list(TABLES[name][0])
 
 
 @pytest.mark.long

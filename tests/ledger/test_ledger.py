@@ -217,7 +217,8 @@ def test_an_account_pays_for_its_own_replies(ledger):
         "carol": Spending(1, 99, 9.0, 1, 99, 9.0),
     }
     assert (ledger.spent("bob"), ledger.spent("dan")) == (Spending(2, 37, 3.0), Spending())
-    assert ledger.reply("2") == {"text": "b"} and ledger.reply("3") is None
+    assert ledger.reply("2") == {"text": "b"}
+    assert ledger.reply("3") is None
     ledger.check_rows()
 
 
@@ -259,7 +260,8 @@ def test_transactions_within_each_other_are_one(ledger):
         with ledger.transaction():
             ledger.add_matches([match(1)])
         raise KeyboardInterrupt
-    assert ledger.counts()["matches"] == 0 and not ledger.has_begun()
+    assert ledger.counts()["matches"] == 0
+    assert not ledger.has_begun()
     with ledger.transaction():
         ledger.add_matches([match(1)])
         ledger.add_pairs([pair("a", 0)], PlayerId("policy", 0))

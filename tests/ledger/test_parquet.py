@@ -37,14 +37,11 @@ def test_every_paid_move_is_a_row(tmp_path):
         ledger.add_episodes(paid[:1], PlayerId("red", 2))
         ledger.add_episodes(paid[1:], PlayerId("blue", 3))
         written = export(ledger, tmp_path / "out")
-    assert {path.stem for path in written} == set(TABLES) and written[
-        tmp_path / "out" / "episodes.parquet"
-    ] == 2
+    assert {path.stem for path in written} == set(TABLES)
+    assert written[tmp_path / "out" / "episodes.parquet"] == 2
     first, second = pq.read_table(tmp_path / "out" / "episodes.parquet").to_pylist()
-    assert (
-        json.loads(first.pop("parts")) == {"score": 0.5, "self_bleu": -0.75}
-        and json.loads(second["parts"]) == {}
-    )
+    assert json.loads(first.pop("parts")) == {"score": 0.5, "self_bleu": -0.75}
+    assert json.loads(second["parts"]) == {}
     assert first == {
         "id": "e1",
         "generation": 4,
@@ -106,7 +103,8 @@ def test_every_column_holds_what_its_name_says(tmp_path, monkeypatch):
     ]
     (prompt,), (played,) = tables["prompts"], tables["matches"]
     assert (prompt["split"], prompt["generation"], prompt["source"]) == ("held_out", 3, "hub")
-    assert prompt["prompt"] == chat(*CHAT) and json.loads(prompt["facts"]) == {"answer": 4}
+    assert prompt["prompt"] == chat(*CHAT)
+    assert json.loads(prompt["facts"]) == {"answer": 4}
     assert (played["prompt"], played["seed"], played["split"]) == ("q", 11, "train")
     assert json.loads(played["seats"]) == {"1": "a@3", "2": "b@1"}
     assert [tuple(turn.values()) for turn in tables["turns"]] == [

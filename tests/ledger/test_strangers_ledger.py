@@ -70,7 +70,8 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path):
     before = path.read_bytes()
     with pytest.raises(RunError, match="not an Equipoise ledger"):
         Ledger.open(path)
-    assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def circle(path):
@@ -98,7 +99,8 @@ def circle(path):
 def test_a_table_that_goes_round_in_a_circle(command, stranger):
     circle(stranger / "ledger.sqlite")
     done = command("check", "run")
-    assert done.code == 2 and "damaged    ledger.sqlite" in done.out
+    assert done.code == 2
+    assert "damaged    ledger.sqlite" in done.out
     for verb in ("resume", "report"):
         done = command(verb, "run")
         assert done.code == 2 and "is damaged" in done.err, done.err
@@ -175,7 +177,8 @@ def test_odd_values_with_right_checksums(command, stranger, table, column, value
         done = command(verb, "run")
         assert done.code in (0, 2) and done.err.count("\n") <= 1, done.err
     if table == "stages":
-        assert done.code == 2 and "is damaged" in done.err
+        assert done.code == 2
+        assert "is damaged" in done.err
 
 
 def test_records_that_do_not_fit_together_are_one_message(stranger):

@@ -478,7 +478,8 @@ def test_rdpo_is_dpo_of_a_reward_that_charges_for_tokens():
     dpo = PreferenceLoss.build({"kind": "dpo", "beta": 0.2})
     torch.testing.assert_close(same.rows(batch), dpo.rows(batch))
     longer_B = batch.tokens_chosen_B - batch.tokens_rejected_B
-    assert (longer_B > 0).any() and (longer_B < 0).any()
+    assert (longer_B > 0).any()
+    assert (longer_B < 0).any()
     assert torch.equal(loss.rows(batch) < dpo.rows(batch), longer_B > 0)
     expected_B = torch.log1p(torch.exp(-0.2 * dpo.metrics(batch)["margin"] - 0.05 * longer_B))
     torch.testing.assert_close(loss.rows(batch), expected_B)
@@ -645,14 +646,16 @@ def test_optimism_is_paid_for_by_what_the_generation_before_was_worth():
     assert list(constant.faults("pairwise", (0.0, 1.0), compares=True)) == []
     long_past = [PlayerId("policy", generation) for generation in range(40, -1, -1)]
     shares = constant.opponents(OpponentPool(long_past))
-    assert len(shares) == constant.memory and sum(weight for _, weight in shares) == 1
+    assert len(shares) == constant.memory
+    assert sum(weight for _, weight in shares) == 1
 
 
 def test_a_step_behind_a_half_step_begins_where_that_began():
     loss = PreferenceLoss.build("extragradient")
     begins = [loss.init_from(OpponentPool(PAST[k:])).generation for k in range(4)]
     assert begins == [2, 2, 0, 0]
-    assert list(loss.faults_of_age(4)) == [] and "half step" in next(loss.faults_of_age(3))
+    assert list(loss.faults_of_age(4)) == []
+    assert "half step" in next(loss.faults_of_age(3))
 
 
 def test_how_many_generations_others_need():
@@ -671,7 +674,8 @@ def test_scores_that_are_read_as_probabilities_must_be_some():
         assert list(loss.faults("exact", limits)) == []
     for limits in ((0.0, 10.0), (-1.0, 1.0)):
         (fault,) = loss.faults("rubric", limits)
-        assert "'rubric' lie between" in fault and "counted or bradley_terry" in fault
+        assert "'rubric' lie between" in fault
+        assert "counted or bradley_terry" in fault
 
 
 @pytest.mark.parametrize("kind", sorted(PreferenceLoss.known_kinds()))
@@ -694,7 +698,8 @@ def test_released_peers_stand_behind_the_own_history():
     found = {str(player): w for player, w in loss.opponents(OpponentPool(young, PEERS))}
     share = 0.15 / 4
     expected = {"policy@1": share, "policy@0": 0.85 + share, "bob@3": share, "carol@3": share}
-    assert found == pytest.approx(expected) and loss.memory == 4
+    assert found == pytest.approx(expected)
+    assert loss.memory == 4
     assert not {"bob@3", "carol@3"} & {str(player) for player, _ in loss.opponents(POOL)}
     with pytest.raises(ConfigError, match="no peers in this run"):
         loss.opponents(OpponentPool(young))
@@ -876,7 +881,8 @@ def test_kto_learns_an_answer_alone():
     settings = {"kind": "kto", "beta": 0.3, "desirable": 1.5, "undesirable": 0.5}
     for length in ("sum", "mean"):
         loss = PreferenceLoss.build(settings | {"length": length})
-        assert loss.reads_single and not PreferenceLoss.build("dpo").reads_single
+        assert loss.reads_single
+        assert not PreferenceLoss.build("dpo").reads_single
         whole = make_batch(loss)
         zero_B = torch.zeros_like(whole.policy_chosen_B)
         wanted = dataclasses.replace(
@@ -897,4 +903,5 @@ def test_kto_learns_an_answer_alone():
             assert not slope_B.any()
         assert not torch.allclose(loss.rows(wanted), loss.rows(unwanted))
         shares = loss.metrics(wanted)
-        assert shares["has_chosen"].all() and not shares["has_rejected"].any()
+        assert shares["has_chosen"].all()
+        assert not shares["has_rejected"].any()

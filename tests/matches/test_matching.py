@@ -65,7 +65,8 @@ def test_sparta_without_chance_takes_the_nearest():
     met = defaultdict(Counter)
     for first, second in table:
         met[first][second] += 1
-    assert set(met[A]) == {POOL[1], POOL[2]} and set(met[POOL[4]]) == {POOL[3], POOL[5]}
+    assert set(met[A]) == {POOL[1], POOL[2]}
+    assert set(met[POOL[4]]) == {POOL[3], POOL[5]}
     assert min(count for counts in met.values() for count in counts.values()) > 60
 
 
@@ -81,7 +82,8 @@ def test_sparta_mixes_by_alpha():
 def test_sparta_without_ratings_is_uniform():
     table = sides(Sparta(alpha=0, k=1).seatings(prompts(5600), MatchContext(GAME, POOL)))
     counts = Counter(second for first, second in table if first == A)
-    assert set(counts) == set(POOL) - {A} and max(counts.values()) < 2 * min(counts.values())
+    assert set(counts) == set(POOL) - {A}
+    assert max(counts.values()) < 2 * min(counts.values())
 
 
 def test_equals_in_their_order_are_the_first_players_as_released():
@@ -123,7 +125,8 @@ def test_swiss_seats_everyone_once_a_round_and_byes_rotate(count, ratings):
     table = Swiss().seatings(asked, MatchContext(GAME, POOL[:count], ratings=ratings))
     assert len(table) == 30 * (count // 2)
     played = Counter(player for pair in sides(table) for player in pair)
-    assert set(played) == set(POOL[:count]) and max(played.values()) - min(played.values()) <= 1
+    assert set(played) == set(POOL[:count])
+    assert max(played.values()) - min(played.values()) <= 1
     for prompt in asked:
         seated = [player for other, seats in table if other == prompt for player in seats.values()]
         assert len(seated) == len(set(seated)) == count // 2 * 2
@@ -189,7 +192,8 @@ def test_mixture_without_anyone_of_weight_is_uniform_over_the_others(mixture):
     met = opponents(
         Mixture().seatings(prompts(900), MatchContext(GAME, [A, B], PAST, mixture=mixture))[:900], A
     )
-    assert set(met) == {B, *PAST} and min(met.values()) > 230
+    assert set(met) == {B, *PAST}
+    assert min(met.values()) > 230
 
 
 # --- prioritised
@@ -218,7 +222,8 @@ def test_prioritised_takes_the_unmeasured_for_even():
         ),
     )
     met = opponents(table[:4000], A)
-    assert set(met) == set(PAST) and met[PAST[1]] / 4000 == pytest.approx(2 / 3, abs=0.03)
+    assert set(met) == set(PAST)
+    assert met[PAST[1]] / 4000 == pytest.approx(2 / 3, abs=0.03)
 
 
 @pytest.mark.parametrize(("power", "chance"), [(0, 0.9), (3, 1.0)])
@@ -226,4 +231,5 @@ def test_prioritised_is_uniform_without_power_or_worthy_opponents(power, chance)
     win_rate = {(A, opponent): chance for opponent in (B, *PAST)} | {(A, PAST[0]): 1.0}
     match_context = MatchContext(GAME, [A, B], PAST, win_rate=win_rate)
     met = opponents(Prioritised(power=power).seatings(prompts(900), match_context)[:900], A)
-    assert set(met) == {B, *PAST} and min(met.values()) > 230
+    assert set(met) == {B, *PAST}
+    assert min(met.values()) > 230

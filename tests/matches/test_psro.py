@@ -38,12 +38,14 @@ def test_a_role_meets_the_other_roles_mixture():
     table = schedule.seatings(attacks, context(red_team(), turn=["blue"]))
     assert set(seats_of(table, "defender")) == {BLUE[0]}
     met = seats_of(table, "adversary")
-    assert set(met) == {RED[1], RED[3]} and 260 < met[RED[1]] < 340
+    assert set(met) == {RED[1], RED[3]}
+    assert 260 < met[RED[1]] < 340
     assert schedule.opponents(BLUE[0], context(red_team())) == {
         "adversary": [(RED[1], 0.75), (RED[3], 0.25)]
     }
     both = schedule.seatings(attacks, context(red_team()))
-    assert len(both) == 800 and seats_of(both[:400], "adversary") == {RED[0]: 400}
+    assert len(both) == 800
+    assert seats_of(both[:400], "adversary") == {RED[0]: 400}
     assert set(seats_of(both[:400], "defender")) == {BLUE[0], BLUE[2]}
 
 
@@ -52,7 +54,8 @@ def test_raw_requests_are_nobodys_attacks():
     schedule = PSRO(roles=BOTH, raw=0.5)
     table = schedule.seatings(attacks, context(red_team(), turn=["blue"]))
     raw = [seats for _, seats in table if "adversary" not in seats]
-    assert 30 < len(raw) < 70 and all(seats["defender"] == BLUE[0] for seats in raw)
+    assert 30 < len(raw) < 70
+    assert all(seats["defender"] == BLUE[0] for seats in raw)
 
 
 def test_one_league_takes_either_seat():

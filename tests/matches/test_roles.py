@@ -57,9 +57,10 @@ def test_shares_of_given_attacks():
     assert table[-1] == (prompts[-1], {"defender": DEFENDER})
     for (prompt, seats), before in zip(table, prompts, strict=True):
         assert prompt.messages == before.messages
-        assert ("attack" in prompt.facts) == (prompt.id != before.id) and (
-            "adversary" in seats
-        ) != ("attack" in prompt.facts or before.facts["harmful"] is False)
+        assert ("attack" in prompt.facts) == (prompt.id != before.id)
+        assert ("adversary" in seats) != (
+            "attack" in prompt.facts or before.facts["harmful"] is False
+        )
     assert table == mixed.seatings(prompts, match_context(texts=["old", "older", "old"]))
     assert table != mixed.seatings(prompts, match_context(seed=1, texts=["old", "older", "old"]))
 
@@ -112,7 +113,8 @@ def test_raw_seeds_are_asked_as_they_stand():
 
 def test_without_old_attacks_new_ones_are_written():
     ((prompt, seats),) = roles(replay=1.0).seatings([seed()], match_context())
-    assert prompt == seed() and "adversary" in seats
+    assert prompt == seed()
+    assert "adversary" in seats
 
 
 def test_given_attacks_have_names_of_their_own():

@@ -46,7 +46,8 @@ def test_common(schedule, known):
             schedule.seatings(PROMPTS, MatchContext(GAME, [A], [], 7, **known))
         return
     alone = schedule.seatings(PROMPTS, MatchContext(GAME, [A], [], 7, **known))
-    assert len(alone) == len(PROMPTS) and all(set(seats.values()) == {A} for _, seats in alone)
+    assert len(alone) == len(PROMPTS)
+    assert all(set(seats.values()) == {A} for _, seats in alone)
 
 
 @pytest.mark.parametrize("kind", ["sparta", "swiss", "mixture", "prioritised", "against_history"])
@@ -63,7 +64,8 @@ def test_only_learners_are_scheduled(kind):
     table = Schedule.build(kind).seatings(
         PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 1, learners=[A])
     )
-    assert len(table) == len(PROMPTS) and all(A in seats.values() for _, seats in table)
+    assert len(table) == len(PROMPTS)
+    assert all(A in seats.values() for _, seats in table)
 
 
 def test_self_play_gives_every_seat_to_one_player():
@@ -123,15 +125,19 @@ def test_the_learner_sits_first_on_every_other_prompt_beginning_with_the_first(k
         halves = (seats["1"], seats["2"]), (seats["3"], seats["4"])
         own, others_ = halves if i % 2 == 0 else halves[::-1]
         if kind != "mixture":  # which may hold the learner itself
-            assert own == (A, A) and A not in others_
-        assert A in own and len(set(others_)) == 1
+            assert own == (A, A)
+            assert A not in others_
+        assert A in own
+        assert len(set(others_)) == 1
 
 
 def test_chances_are_those_that_were_measured_either_way():
     measured = {(A, B): 0.3, (C, A): 0.9, (B, C): float("nan"), (A, A): 1.5}
     context = MatchContext(GAME, [A, B, C], [], 1, win_rate=measured)
-    assert _beats(A, B, context) == 0.3 and _beats(B, A, context) == 0.7
-    assert _beats(A, C, context) == pytest.approx(0.1) and _beats(C, A, context) == 0.9
+    assert _beats(A, B, context) == 0.3
+    assert _beats(B, A, context) == 0.7
+    assert _beats(A, C, context) == pytest.approx(0.1)
+    assert _beats(C, A, context) == 0.9
     assert _beats(B, C, context) == _beats(C, B, context) == 0.5
     assert _beats(A, A, context) == 1.0
 
@@ -156,7 +162,8 @@ def test_the_mixture_is_the_leagues_and_leaves_out_who_has_gone():
     context = MatchContext(GAME, [A, B, C], HISTORY, 3, learners=[B], mixture=KNOWN["mixture"])
     table = Schedule.build("mixture").seatings(many, context)
     count = Counter(seats["3" if i % 2 == 0 else "1"] for i, (_, seats) in enumerate(table))
-    assert set(count) == {A, HISTORY[1]} and count[A] / 2_000 == pytest.approx(1 / 3, abs=0.04)
+    assert set(count) == {A, HISTORY[1]}
+    assert count[A] / 2_000 == pytest.approx(1 / 3, abs=0.04)
     without = MatchContext(GAME, [A, B], [], 3, learners=[B])
     for _, seats in Schedule.build("mixture").seatings(many[:50], without):
         assert set(seats.values()) == {A, B}

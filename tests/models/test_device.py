@@ -79,10 +79,12 @@ def test_products_are_in_tf32_where_it_is_and_is_not_switched_off(monkeypatch: p
     enabled: list[bool] = []
     monkeypatch.setattr(import_utils, "enable_tf32", enabled.append)
     choose_device()
-    assert enabled == [True] and "float32 in TF32" in explain_device()
+    assert enabled == [True]
+    assert "float32 in TF32" in explain_device()
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     choose_device()
-    assert enabled == [True] and explain_device().endswith("float32 in full")
+    assert enabled == [True]
+    assert explain_device().endswith("float32 in full")
 
 
 def test_accelerators_are_read_by_name_and_by_numbers():

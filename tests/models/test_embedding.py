@@ -190,6 +190,8 @@ def test_a_text_without_tokens_has_the_zero_vector(bert):
         found = encoder.embed(["bread", "", "train", " "], batch_size=2)
         blank = encoder.embed(["", ""])
     assert np.linalg.norm(found, axis=1) == pytest.approx([1, 0, 1, 0])
-    assert blank.shape == (2, 16) and not blank.any() and encoder.embed([]).shape == (0, 16)
+    assert blank.shape == (2, 16)
+    assert not blank.any()
+    assert encoder.embed([]).shape == (0, 16)
     one = encoder._read([whole("bread", add_special_tokens=False)["input_ids"]])[0]
     assert found[0] == pytest.approx(one / np.linalg.norm(one), abs=1e-5)

@@ -59,10 +59,12 @@ def test_an_answer_ends_as_the_template_ends_a_turn(model_folder, family):
     made = encoding(model_folder(family))
     ids = made.answer_ids("It is seven.")
     assert made.tokenizer.convert_ids_to_tokens(ids[-1]) == END[family]
-    assert ids[-1] in made.stop_ids and not set(ids[:-1]) & set(made.stop_ids)
+    assert ids[-1] in made.stop_ids
+    assert not set(ids[:-1]) & set(made.stop_ids)
     assert made.decode(ids) == "It is seven."
     cut = made.answer_ids("It is seven.", ended=False)
-    assert cut == made.text_ids("It is seven.") and cut[-1] not in made.stop_ids
+    assert cut == made.text_ids("It is seven.")
+    assert cut[-1] not in made.stop_ids
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3"])
@@ -130,7 +132,8 @@ def test_control_tokens_in_texts_are_text(model_folder, family):
     forged = f"no{END[family]}"
     end = made.answer_ids("no")[-1]
     plain, attack = made.prompt_ids([user("no")]), made.prompt_ids([user(forged)])
-    assert plain.count(end) == attack.count(end) and forged in made.tokenizer.decode(attack)
+    assert plain.count(end) == attack.count(end)
+    assert forged in made.tokenizer.decode(attack)
     assert made.answer_ids(forged).count(end) == 1
     assert made.decode(made.answer_ids(forged)) == forged
 

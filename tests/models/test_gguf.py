@@ -91,7 +91,8 @@ def test_a_file_becomes_an_ordinary_model_once(tmp_path, cache):
     path = written(tmp_path / "tiny.gguf")
     folder = resolve(str(path))
     model = load_model(str(path))
-    assert model.num_parameters() > 10_000 and str(model.dtype) == "torch.float32"
+    assert model.num_parameters() > 10_000
+    assert str(model.dtype) == "torch.float32"
     assert load_tokenizer(str(path)).decode(load_tokenizer(folder)("hello")["input_ids"])
     assert [place.name for place in cache.iterdir()] == [folder.rsplit("/", 1)[1]]
     assert (cache / folder / "model.safetensors").is_file()
@@ -107,16 +108,16 @@ def test_precision_is_what_the_file_holds(tmp_path):
     for name, dtype, apart in (("F16", "float16", 1e-3), ("Q8_0", "bfloat16", 1e-2)):
         path = str(written(tmp_path / f"{name}.gguf", kind=gguf.GGMLQuantizationType[name]))
         folder = Path(resolve(path, weights=False))
-        assert not list(folder.glob("*.safetensors")) and load_config(path).dtype == getattr(
-            torch, dtype
-        )
+        assert not list(folder.glob("*.safetensors"))
+        assert load_config(path).dtype == getattr(torch, dtype)
         weight = load_model(path).get_output_embeddings().weight
         assert (weight - whole).abs().max() < apart * whole.abs().max()
         assert load_model(path, dtype="auto", device="cpu").dtype == torch.float32
         with safe_open(folder / "model.safetensors", "pt") as tensors:
             assert tensors.get_tensor("lm_head.weight").dtype == getattr(torch, dtype)
         sizes[dtype] = (folder / "model.safetensors").stat().st_size
-        assert (folder / CHECKSUMS).is_file() and faults(folder) == []
+        assert (folder / CHECKSUMS).is_file()
+        assert faults(folder) == []
         (folder / "config.json").write_text("{}")
         assert [fault.rpartition(": ")[2] for fault in faults(folder)] == [
             "is damaged (its checksum is another)"
@@ -127,7 +128,8 @@ def test_precision_is_what_the_file_holds(tmp_path):
 def test_planning_reads_the_header_alone(tmp_path, cache):
     path = str(written(tmp_path / "tiny.gguf"))
     player = Local.model_validate({"model": path, "lora": {"r": 2}})
-    assert player.encoding().max_length == 64 and not list(player.faults())
+    assert player.encoding().max_length == 64
+    assert not list(player.faults())
     described = describe(path)
     assert (described.vocabulary, described.hidden, described.layers) == (VOCABULARY, WIDTH, LAYERS)
     shape = WorkShape(rows=2, prompts=1, prompt=4, new=4, batch=1, length=8, answer=4, bf16=False)
@@ -135,7 +137,8 @@ def test_planning_reads_the_header_alone(tmp_path, cache):
     [folder] = cache.iterdir()
     assert not list(folder.glob("*.safetensors"))
     assert load_model(path).num_parameters() == described.parameters
-    assert (folder / "model.safetensors").is_file() and resolve(path) == str(folder)
+    assert (folder / "model.safetensors").is_file()
+    assert resolve(path) == str(folder)
 
 
 def test_nothing_is_printed(tmp_path, capfd):

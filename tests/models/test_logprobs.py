@@ -352,7 +352,8 @@ def test_a_mask_of_our_own_is_given_where_attention_takes_it():
     assert not _can_mask(Attends("flash_attention_2"), 9)
     assert not _can_mask(WithoutPositions(), 9)
     for name in ("sliding_window", "attention_chunk_size"):
-        assert _can_mask(Attends(**{name: 9}), 9) and not _can_mask(Attends(**{name: 8}), 9)
+        assert _can_mask(Attends(**{name: 9}), 9)
+        assert not _can_mask(Attends(**{name: 8}), 9)
         assert _can_mask(Attends(**{name: None}), 9)
     assert _can_mask(Attends(layer_types=["full_attention"] * 32), 9)
     mixed = Attends(layer_types=["full_attention"] * 32)

@@ -74,7 +74,8 @@ def test_a_model_without_adapters_and_one_with_a_merged_one_do_not_mix():
 
 def test_a_mask_of_our_own_needs_a_kernel_that_takes_it_and_a_window_that_spans_all():
     model = tiny("mistral", sliding_window=6)
-    assert _can_mask(model, 6) and not _can_mask(model, 7)
+    assert _can_mask(model, 6)
+    assert not _can_mask(model, 7)
     model.config._attn_implementation = "flash_attention_2"
     assert not _can_mask(model, 6)
     model.config._attn_implementation = "eager"
@@ -84,7 +85,8 @@ def test_a_mask_of_our_own_needs_a_kernel_that_takes_it_and_a_window_that_spans_
 
 
 def test_a_sampler_takes_adapters_where_it_can_load_them():
-    assert Vllm.takes_adapters and not OwnSampler.takes_adapters
+    assert Vllm.takes_adapters
+    assert not OwnSampler.takes_adapters
     own = OwnSampler.model_validate({"base_url": "http://h:1"})
     assert not own.lacks_adapter(404, "unknown adapter")
 
@@ -112,7 +114,8 @@ def test_a_vector_of_nothing_stays_nothing():
     """A text without tokens has no direction; the others have length 1."""
     vectors = embedding.Hashed().open(Resources())(["", "a word"])
     lengths = (vectors**2).sum(axis=1)
-    assert lengths.tolist() == pytest.approx([0, 1]) and not (vectors != vectors).any()
+    assert lengths.tolist() == pytest.approx([0, 1])
+    assert not (vectors != vectors).any()
 
 
 @pytest.mark.parametrize("all_bars", [False, True])
@@ -125,4 +128,5 @@ def test_quiet_leaves_standard_error_alone_but_where_bars_go_there(capsys, all_b
 def test_the_launchers_command_takes_a_folder_a_package_a_python_and_pips_arguments(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["/nowhere/x", "vllm==0", "/no/python", "--no-index"])
-    assert ended.value.code == 2 and "/no/python" in capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "/no/python" in capsys.readouterr().err

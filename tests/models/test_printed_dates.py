@@ -55,7 +55,8 @@ def test_two_days_have_other_tokens_and_another_fingerprint(model_folder, dated,
     in_may = first.prompt_ids(CHAT)
     clock(JUNE)
     later = load_encoding(folder, template=dated)
-    assert later.prompt_ids(CHAT) != in_may and later.fingerprint != first.fingerprint
+    assert later.prompt_ids(CHAT) != in_may
+    assert later.fingerprint != first.fingerprint
     assert first.prompt_ids(CHAT) == in_may, "an encoding keeps its day past midnight"
     assert "17 May 2026 user: Yes" in first.tokenizer.decode(in_may)
     assert "03 Jun 2026 user" in later.render([Message("user", "a")], [])
@@ -116,7 +117,8 @@ def test_a_model_prints_the_date_by_its_own_template_or_the_one_given(
     model_folder, dated, tmp_path
 ):
     folder = str(model_folder("llama"))
-    assert not prints_date(folder) and prints_date(folder, dated)
+    assert not prints_date(folder)
+    assert prints_date(folder, dated)
     tokenizer = load_tokenizer(folder)
     tokenizer.chat_template = DATED
     for name in ("config.json", "model.safetensors", "generation_config.json"):
@@ -155,7 +157,10 @@ def test_judges_and_their_players_get_the_day_too_and_keep_their_names(model_fol
     guard = {"kind": "guard", "model": folder, "template": dated}
     config = judged(dated, judge=guard)
     fixed, notes = fix_at_start(config, MAY)
-    assert fixed.judge.date == MAY and fixed.judge.name == config.judge.name
-    assert len(notes) == 2 and notes[1].startswith("judge: ")
+    assert fixed.judge.date == MAY
+    assert fixed.judge.name == config.judge.name
+    assert len(notes) == 2
+    assert notes[1].startswith("judge: ")
     again, none = fix_at_start(fixed, JUNE)
-    assert again == fixed and not none
+    assert again == fixed
+    assert not none

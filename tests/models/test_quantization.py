@@ -41,7 +41,8 @@ def test_a_plan_names_the_package_that_is_missing(command, monkeypatch):
     monkeypatch.setitem(quantization.PACKAGES, "4bit", "no_such_package")
     plan = ["plan", "quickstart", "-s", "policy.quantization=4bit"]
     done = command(*plan, "-s", "policy.lora=true")
-    assert done.code == 2 and done.err.count("error:") == 1
+    assert done.code == 2
+    assert done.err.count("error:") == 1
     assert "no_such_package, which is not installed; pip install 'equipoise[quantiz" in done.err
     guard = Judge.build({"kind": "guard", "model": "builtin", "quantization": "4bit"})
     with pytest.raises(ConfigError, match="no_such_package"):
@@ -59,7 +60,8 @@ def test_an_optimizer_that_cannot_work_is_refused(monkeypatch):
     )
     monkeypatch.setattr(automatic, "find_spec", lambda name: None)
     divided, missing = learner.faults(Player.build(BUILTIN), None)  # type: ignore[arg-type]
-    assert "with fsdp2, use adamw_fused" in divided and "pip install" in missing
+    assert "with fsdp2, use adamw_fused" in divided
+    assert "pip install" in missing
 
 
 @pytest.mark.long
@@ -68,7 +70,9 @@ def test_ligers_kernels_are_refused_without_them_and_on_a_cpu(command, monkeypat
     for found, said in ((None, "pip install liger-kernel"), (object(), "are for GPUs, and device")):
         monkeypatch.setattr(local_settings, "find_spec", lambda name, found=found: found)
         done = command(*plan)
-        assert done.code == 2 and done.err.count("error:") == 1 and said in done.err
+        assert done.code == 2
+        assert done.err.count("error:") == 1
+        assert said in done.err
     assert command(*plan[:-2], "--on", "1xH100-80GB").code == 0
 
 

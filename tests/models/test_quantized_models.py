@@ -184,7 +184,8 @@ def test_a_run_plays_learns_goes_on_after_a_kill_and_is_merged(
     package = quantization.PACKAGES[kind]
     assert f"{kind}, by {package}" in (tmp_path / "whole/players/policy/2/README.md").read_text()
     merged = command("merge", "whole/players/policy/2", "--to", "merged")
-    assert merged.code == 0 and f"measured on the base in {kind}, and is merged" in merged.err
+    assert merged.code == 0
+    assert f"measured on the base in {kind}, and is merged" in merged.err
     own = load_model("builtin/beginner", tmp_path / "whole/players/policy/2", Lora(r=2))
     with torch.no_grad():
         gap = (load_model("merged", device="cpu")(IDS).logits - own(IDS).logits).abs().max()

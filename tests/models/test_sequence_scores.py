@@ -25,8 +25,10 @@ def test_rows_are_read_once_the_longest_first():
     rows = [[1], [2, 3, 4], [1], [5, 6], [7], [8, 9]]
     with following(heard.append):
         assert read_once(rows, 2, read, "it", "batch_size") == [1, 9, 1, 11, 7, 17]
-    assert asked == [[(2, 3, 4), (5, 6)], [(8, 9), (1,)], [(7,)]] and heard == [2, 2, 1]
-    assert read_once([], 2, read, "it", "batch_size") == [] and len(asked) == 3
+    assert asked == [[(2, 3, 4), (5, 6)], [(8, 9), (1,)], [(7,)]]
+    assert heard == [2, 2, 1]
+    assert read_once([], 2, read, "it", "batch_size") == []
+    assert len(asked) == 3
 
 
 def test_too_little_memory_names_what_to_lower():
@@ -68,7 +70,8 @@ def test_numbers_are_those_of_the_row_alone_whatever_is_beside_it():
     assert model.config.pad_token_id is None  # as it was
     own = Counts(pad=7)
     SequenceScores("it", own).values(rows[:2], 2)
-    assert own.seen == [([[4, 1, 1], [3, 0, 7]], 7)] and own.config.pad_token_id == 7
+    assert own.seen == [([[4, 1, 1], [3, 0, 7]], 7)]
+    assert own.config.pad_token_id == 7
     assert scores.values(rows, 3, "first") == [[3], [6], [9]]
 
 
@@ -119,7 +122,8 @@ def test_the_next_token_is_that_behind_each_row(keeps):
     for row, last in zip(found, (1, 2, -3), strict=True):
         logprobs = torch.log_softmax(torch.tensor([last, 0.0, -last]), 0).tolist()
         assert row.logprobs == pytest.approx((logprobs[2], logprobs[0]))
-        assert row.likeliest == (0 if last > 0 else 2) and row.known
+        assert row.likeliest == (0 if last > 0 else 2)
+        assert row.known
         assert row.highest == pytest.approx(max(logprobs))
     assert model.kept == ([[0, 1, 2]] if keeps else [])
     assert not NextToken((), 0, float("nan")).known
@@ -137,9 +141,11 @@ def test_whether_bfloat16_is_faster_is_tried_once(monkeypatch, tmp_path):
     monkeypatch.setattr(torch, "matmul", product)
     monkeypatch.setattr(device.time, "perf_counter", lambda: now[0])
     fresh = device.bfloat16_is_faster.__wrapped__
-    assert fresh() is True and tried.count(torch.bfloat16) == tried.count(torch.float32) == 8
+    assert fresh() is True
+    assert tried.count(torch.bfloat16) == tried.count(torch.float32) == 8
     [(key, ratio)] = json.loads((tmp_path / "cache" / "products.json").read_text()).items()
-    assert ratio == 1.5 and f"torch {torch.__version__}" in key
+    assert ratio == 1.5
+    assert f"torch {torch.__version__}" in key
     slow[0] = torch.bfloat16
     assert fresh() is True and len(tried) == 16, "it is kept"
     (tmp_path / "cache" / "products.json").unlink()

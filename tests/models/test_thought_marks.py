@@ -133,7 +133,8 @@ def test_marks_that_are_control_tokens_are_read_and_written(encoding_of) -> None
     ids = encoding.answer_ids(text)
     assert encoding.decode(ids) == text
     vocabulary = encoding.tokenizer.get_vocab()
-    assert ids[0] == vocabulary["<|channel|>"] and ids[-1] == vocabulary["<|return|>"]
+    assert ids[0] == vocabulary["<|channel|>"]
+    assert ids[-1] == vocabulary["<|return|>"]
     assert parse_answer(encoding.decode(ids), encoding.marks).text == "ten"
     # Control tokens that are no marks of thoughts stay ordinary text.
     assert vocabulary["<|im_end|>"] not in encoding.answer_ids("nine<|im_end|>ten")

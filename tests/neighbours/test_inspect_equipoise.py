@@ -131,6 +131,8 @@ def test_a_task_of_inspect_evals_without_a_network(evaluate, inspect_command, na
         options='{"prompt_template": "brief.txt"}',
     )
     values = metrics(log)
-    assert values["win_rate"] > 0.5 and log["eval"]["task"] == f"{name}_versus"
+    assert values["win_rate"] > 0.5
+    assert log["eval"]["task"] == f"{name}_versus"
     answers = log["samples"][0]["scores"]["preference"]["metadata"]["answers"]
-    assert answers.keys() == {BRIEF, LONG} and all(answers.values())
+    assert answers.keys() == {BRIEF, LONG}
+    assert all(answers.values())

@@ -77,7 +77,8 @@ def test_a_scorer_gets_the_view_the_move_and_the_facts(python):
     [judged] = chosen.judge(*match("4"))
     assert judged.scores["0"] == {"right": 1.0, "score": 1.0, **more}
     [judged] = judge("odd_scorers:seen", python=python, options={"key": "right"}).judge(*match("4"))
-    assert judged.scores is None and "name one of them: value: right" in judged.reason
+    assert judged.scores is None
+    assert "name one of them: value: right" in judged.reason
 
 
 @pytest.mark.slow
@@ -150,5 +151,6 @@ def test_a_run_learns_from_a_scorer(python, tmp_path):
         progress=False,
     )
     rows = run.judgements("held_out")
-    assert set(rows["score"].dropna()) <= {0.0, 1.0} and len(rows) >= 8
+    assert set(rows["score"].dropna()) <= {0.0, 1.0}
+    assert len(rows) >= 8
     assert set(rows["judge"].str.split("-").str[0]) == {KIND}

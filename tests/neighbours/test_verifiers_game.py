@@ -151,7 +151,8 @@ def test_agents_that_ask_at_once_are_asked_one_by_one(found):
         second.send("2")
     assert over.value.value.returns == {"runner": 1.0}
     failed = paid(race.play(Prompt("p", (), {"deal": 3})), [])
-    assert failed.returns is None and failed.reason.endswith("LookupError: no more sums")
+    assert failed.returns is None
+    assert failed.reason.endswith("LookupError: no more sums")
     assert "there is no task 4" in paid(race.play(Prompt("p", (), {"deal": 4})), []).reason
     first.close()
 
@@ -254,4 +255,5 @@ def test_a_league_trains_is_killed_and_goes_on(found, tmp_path, env, agents, req
     process.wait()
     assert (tmp_path / "run" / "config.yaml").is_file(), process.communicate()
     run = equipoise.open_run(tmp_path / "run", trust=True).resume(progress=False)
-    assert is_recorded(run.path, "2/measure") and run.status()["finished"]
+    assert is_recorded(run.path, "2/measure")
+    assert run.status()["finished"]

@@ -96,7 +96,8 @@ def test_what_is_unscored_is_said_and_scores_of_nothing_are_refused(
     failed = episode("a", trace(None, errors=["no answer"]), ok=False)
     file = write(tmp_path, failed)
     done = command("import-scores", "run@poet", file, "--from", "verifiers")
-    assert done.code == 2 and "sums: no answer is scored; the episode failed: Provider" in done.err
+    assert done.code == 2
+    assert "sums: no answer is scored; the episode failed: Provider" in done.err
     write(tmp_path, failed, episode("b", trace(1.0)))
     done = command("import-scores", "run@poet", file, "--from", "verifiers")
     assert done.code == 0, done.err
@@ -127,9 +128,12 @@ def test_vf_eval_measures_what_is_served(serving, harness_output, monkeypatch, t
         harness_output(command)
     file = tmp_path / "outputs" / "sums" / "traces.jsonl"
     [(result, items)] = read_scores(file, "verifiers")
-    assert result.source == "verifiers 0.4.0" and result.settings["model"] == "policy@2"
+    assert result.source == "verifiers 0.4.0"
+    assert result.settings["model"] == "policy@2"
     assert (result.n, len(items), result.unscored) == (6, 12, 0), result.reasons
     first, second = ({row.item: row.values for row in items if row.sample == i} for i in (0, 1))
-    assert first == second and len(first) == 6  # greedy
+    # greedy
+    assert first == second
+    assert len(first) == 6
     with pytest.raises(DataError, match="the files name 1 players"):
         record_matches([file], "verifiers", tmp_path / "run")

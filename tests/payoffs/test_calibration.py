@@ -42,8 +42,10 @@ def test_the_slope_is_the_penalised_maximum():
 def test_who_is_always_right_has_a_finite_slope_and_who_is_always_wrong_its_negative():
     lead_n = np.array([1.0, -2.0, 3.0, -1.0, 2.0, 1.5])
     right, wrong = calibrate(lead_n, lead_n > 0), calibrate(lead_n, lead_n < 0)
-    assert right is not None and wrong is not None
-    assert 0 < right.slope < 20 and wrong.slope == pytest.approx(-right.slope)
+    assert right is not None
+    assert wrong is not None
+    assert 0 < right.slope < 20
+    assert wrong.slope == pytest.approx(-right.slope)
 
 
 def test_leads_that_say_nothing_are_no_better_than_a_coin():

@@ -25,11 +25,9 @@ def meetings(scores):
 
 def test_meeting():
     assert (preference(2, 1), preference(1, 1), preference(-3, 1)) == (1.0, 0.0, -1.0)
-    assert (
-        preference(None, 1) is None
-        and preference(1, None) is None
-        and preference(None, None) is None
-    )
+    assert preference(None, 1) is None
+    assert preference(1, None) is None
+    assert preference(None, None) is None
     with pytest.raises(ValueError, match="must be finite"):
         preference(float("nan"), None)
 
@@ -109,4 +107,5 @@ def test_a_score_that_is_no_number_names_player_and_prompt():
 
 def test_players_without_a_common_prompt_never_met():
     table = cross_play({"a": {"p": [1]}, "b": {"q": [1]}})
-    assert np.isnan(table.payoff_NN[0, 1]) and table.count_NN.sum() == 0
+    assert np.isnan(table.payoff_NN[0, 1])
+    assert table.count_NN.sum() == 0

@@ -55,7 +55,8 @@ def test_cyclic_triples_by_enumeration():
                     for a, b, c in ((i, j, k), (k, j, i))
                 )
     assert 0 < cyclic_triples(payoff_NN) == pytest.approx(found / total)
-    assert cyclic_triples(ROCK_PAPER_SCISSORS) == 1 and cyclic_triples(saturated(2)) == 0
+    assert cyclic_triples(ROCK_PAPER_SCISSORS) == 1
+    assert cyclic_triples(saturated(2)) == 0
 
 
 @pytest.mark.long

@@ -123,8 +123,10 @@ def test_win_rate_counts_a_tie_as_half_and_keeps_a_width():
     assert win_rate([1, 1, -1, 0]).mean == pytest.approx(0.625)
     ties = win_rate([0.0] * 40)
     assert ties.mean == 0.5
-    assert ties.low < 0.4 and ties.high > 0.6
-    assert win_rate([1.0] * 40).high == 1 and 0.85 < win_rate([1.0] * 40).low < 0.95
+    assert ties.low < 0.4
+    assert ties.high > 0.6
+    assert win_rate([1.0] * 40).high == 1
+    assert 0.85 < win_rate([1.0] * 40).low < 0.95
 
 
 @pytest.mark.long
@@ -139,10 +141,13 @@ def test_a_win_rate_lies_in_its_interval_in_the_unit_interval(rows):
 
 
 def test_what_is_not_known_is_not_a_number():
-    assert math.isnan(mean_interval([]).mean) and mean_interval([]).n == 0
-    assert math.isnan(over_seeds([0.8]).low) and over_seeds([0.8]).mean == 0.8
+    assert math.isnan(mean_interval([]).mean)
+    assert mean_interval([]).n == 0
+    assert math.isnan(over_seeds([0.8]).low)
+    assert over_seeds([0.8]).mean == 0.8
     one_prompt = mean_interval([0.2, 0.4], ["p", "p"])
-    assert one_prompt.mean == pytest.approx(0.3) and math.isnan(one_prompt.high)
+    assert one_prompt.mean == pytest.approx(0.3)
+    assert math.isnan(one_prompt.high)
 
 
 @pytest.mark.parametrize(
@@ -172,8 +177,10 @@ def test_an_interval_reads_well():
 
 def test_a_difference_adds_the_distances_to_the_bounds_in_squares():
     change = difference(Interval(0.5, 0.46, 0.53, 40), Interval(0.7, 0.6, 0.8, 50))
-    assert change.mean == pytest.approx(0.2) and change.n == 40
+    assert change.mean == pytest.approx(0.2)
+    assert change.n == 40
     assert change.low == pytest.approx(0.2 - math.hypot(0.1, 0.03))
     assert change.high == pytest.approx(0.2 + math.hypot(0.1, 0.04))
     unknown = difference(Interval(0.5, math.nan, math.nan, 0), Interval(0.7, 0.6, 0.8, 50))
-    assert unknown.mean == pytest.approx(0.2) and math.isnan(unknown.low)
+    assert unknown.mean == pytest.approx(0.2)
+    assert math.isnan(unknown.low)

@@ -76,7 +76,8 @@ def test_answers_of_equal_lengths_keep_their_rate():
 def test_a_penalty_that_leaves_no_weight_has_no_interval():
     won = np.array([0.5, 0.49, 0.5, 0.51, 0.5, 0.5])
     interval = length_controlled_interval(won, np.arange(6), np.full(6, 2))
-    assert interval.mean == 0.5 and np.isnan(interval.low)
+    assert interval.mean == 0.5
+    assert np.isnan(interval.low)
 
 
 @pytest.mark.parametrize(
@@ -97,4 +98,5 @@ def test_more_answers_to_the_same_prompts_narrow_nothing():
     repeated = (np.repeat(column, 4) for column in columns)
     prompts = np.repeat(range(40), 4).tolist()
     four = length_controlled_interval(*repeated, prompts=prompts, resamples=60)
-    assert four.n == 40 and four.high - four.low == pytest.approx(one.high - one.low, rel=0.1)
+    assert four.n == 40
+    assert four.high - four.low == pytest.approx(one.high - one.low, rel=0.1)

@@ -133,7 +133,8 @@ def test_comparing_the_other_way_round(points, eps, seed):
         two.second_dominates,
         two.first_dominates,
     )
-    assert one.first == two.second and one.second == two.first
+    assert one.first == two.second
+    assert one.second == two.first
     assert one.first_dominates + one.second_dominates + one.incomparable == len(points)
 
 

@@ -46,7 +46,8 @@ def test_a_general_sum_table_keeps_each_direction_apart():
 
 def test_against_itself_a_player_of_a_constant_sum_game_gets_nothing():
     table = tally([Meeting("a", "a", 1.0), Meeting("a", "a", 1.0), Meeting("a", "a", None)])
-    assert table.payoff_NN.tolist() == [[0.0]] and table.se_NN.tolist() == [[0.0]]
+    assert table.payoff_NN.tolist() == [[0.0]]
+    assert table.se_NN.tolist() == [[0.0]]
     assert table.count_NN.tolist() == [[2]]
 
 
@@ -114,7 +115,8 @@ def test_a_solver_is_told_which_pair_never_met():
 
 def test_listed_players_keep_their_order_and_may_never_meet():
     table = tally([Meeting("a", "b", 1.0)], players=["c", "b", "a"])
-    assert table.players == ["c", "b", "a"] and table.payoff_NN[2, 1] == 1.0
+    assert table.players == ["c", "b", "a"]
+    assert table.payoff_NN[2, 1] == 1.0
     assert np.isnan(table.payoff_NN[0, 1])
     with pytest.raises(ValueError, match="'d'"):
         tally([Meeting("a", "d", 1.0)], players=["a"])

@@ -27,7 +27,8 @@ def test_signs_are_flipped_as_scipy_flips_them():
     assert sign_flip(value_B) == pytest.approx(theirs.pvalue)
     assert sign_flip([*value_B, 0.0]) == sign_flip(value_B)  # what is alike decides nothing
     assert sign_flip([-value for value in value_B]) == sign_flip(value_B)
-    assert sign_flip([0.0] * 5) == 1.0 and math.isnan(sign_flip([]))
+    assert sign_flip([0.0] * 5) == 1.0
+    assert math.isnan(sign_flip([]))
 
 
 def test_many_signs_are_drawn_and_never_give_0():
@@ -81,7 +82,8 @@ def test_recipes_with_the_same_seeds_are_paired_and_others_are_not():
     assert unpaired.mean == paired.mean == 0.375
     assert unpaired.interval() != paired.interval()
     turned = between_recipes(other, own)
-    assert turned.mean == -0.375 and turned.p == paired.p
+    assert turned.mean == -0.375
+    assert turned.p == paired.p
     assert between_recipes(own, {1: {"c": 1.0}}) is None
 
 

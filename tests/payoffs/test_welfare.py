@@ -71,7 +71,8 @@ def test_every_component_is_monotone_broadcasts_and_keeps_what_is_missing(kind):
     user_G, llm_G = np.meshgrid(np.linspace(-2, 3, 11), np.linspace(-2, 3, 11), indexing="ij")
     value_G = welfare.value(user_G, llm_G)
     assert value_G.shape == (11, 11)
-    assert (np.diff(value_G, axis=0) >= -1e-12).all() and (np.diff(value_G, axis=1) >= -1e-12).all()
+    assert (np.diff(value_G, axis=0) >= -1e-12).all()
+    assert (np.diff(value_G, axis=1) >= -1e-12).all()
     assert welfare.value(1.0, np.ones((2, 3))).shape == (2, 3)
     assert float(welfare.value(0.5, 2.0)) == pytest.approx(
         float(welfare.value(np.array([0.5]), np.array([2.0]))[0])

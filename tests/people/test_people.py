@@ -90,7 +90,8 @@ def test_those_are_asked_about_whose_votes_tell_most(run):
         shown = [
             {player_of(ballot, each.left), player_of(ballot, each.right)} for each in (ann, ben)
         ]
-        assert shown[0] != shown[1] and ballot.question("ann") == ann
+        assert shown[0] != shown[1]
+        assert ballot.question("ann") == ann
 
 
 def test_pairs_of_players_come_by_what_a_vote_on_them_adds():
@@ -115,7 +116,8 @@ def test_pairs_of_players_come_by_what_a_vote_on_them_adds():
     assert by_gain(pool, outcomes, np.random.default_rng(0)) == [*expected, *itself]
     pool.with_itself = False
     orders = {tuple(by_gain(pool, [], np.random.default_rng(n))) for n in range(20)}
-    assert len(orders) > 1 and all(set(order) == set(gains) for order in orders)
+    assert len(orders) > 1
+    assert all(set(order) == set(gains) for order in orders)
 
 
 def test_overlap_asks_again_what_somebody_has_decided(run):
@@ -151,7 +153,8 @@ def test_what_is_skipped_is_not_asked_again(run):
         while question := ballot.question("ann", skipped):
             assert question.pair not in skipped
             skipped.append(question.pair)
-        assert len(skipped) == 12 and ballot.question("ben") is not None
+        assert len(skipped) == 12
+        assert ballot.question("ben") is not None
 
 
 def test_a_vote_counts_once_and_survives_a_restart(run):
@@ -178,7 +181,8 @@ def test_a_line_that_a_killed_process_left_half_is_dropped(run):
     assert len(journal.read()) == 2
     with open_ballot(run) as ballot:
         vote_by_taste(ballot, "ann", 1)
-    assert journal.path.read_bytes().startswith(whole) and len(journal.read()) == 3
+    assert journal.path.read_bytes().startswith(whole)
+    assert len(journal.read()) == 3
     journal.path.write_bytes(b"{}\n" + whole)
     with pytest.raises(RunError, match=r"votes.jsonl, line 1: is damaged"):
         journal.read()
@@ -308,11 +312,14 @@ def test_people_rank_the_players_with_intervals(voted):
     assert (by_people.rated_by, by_people.kind) == ("votes", "bradley_terry")
     assert [rating.name for rating in ratings] == ["poet@0", "sage@0", "clerk@0"]
     assert all(rating.low < rating.value < rating.high for rating in ratings)
-    assert elo.kind == "elo" and elo.ratings[0][0].name == "poet@0"
-    assert votes is not None and votes.by_voter == {"ann": 12, "ben": 6}
+    assert elo.kind == "elo"
+    assert elo.ratings[0][0].name == "poet@0"
+    assert votes is not None
+    assert votes.by_voter == {"ann": 12, "ben": 6}
     left = sum(vote.choice == "left" for vote in votes.votes)
     right = sum(vote.choice == "right" for vote in votes.votes)
-    assert votes.left_preferred == left / (left + right) and 0 < left < left + right
+    assert votes.left_preferred == left / (left + right)
+    assert 0 < left < left + right
 
 
 def test_judges_are_held_against_people(voted):
@@ -320,13 +327,17 @@ def test_judges_are_held_against_people(voted):
         votes = people_votes(run)
     assert votes is not None
     [beside] = votes.judges
-    assert beside.judge == "shorter" and beside.agreement.answers == 24
+    assert beside.judge == "shorter"
+    assert beside.agreement.answers == 24
     # It likes short answers, as ben does; ann does not, and ben's votes tie with hers.
     same = beside.agreement.same_winner
-    assert same is not None and (same.mean, same.n) == (0.0, 6)
-    assert beside.calibration is not None and beside.calibration.slope < 0
+    assert same is not None
+    assert (same.mean, same.n) == (0.0, 6)
+    assert beside.calibration is not None
+    assert beside.calibration.slope < 0
     assert votes.among_people is not None
-    assert votes.among_people.units == 6 and votes.among_people.alpha < 0
+    assert votes.among_people.units == 6
+    assert votes.among_people.alpha < 0
 
 
 def test_another_judge_can_be_tried_on_what_people_decided(voted, tmp_path):
@@ -339,7 +350,8 @@ def test_another_judge_can_be_tried_on_what_people_decided(voted, tmp_path):
     assert (rejudged.beside, rejudged.matches) == (HUMAN, 12)
     assert rejudged.agreement is not None
     same = rejudged.agreement.same_winner
-    assert same is not None and (same.mean, same.n) == (1.0, 6)
+    assert same is not None
+    assert (same.mean, same.n) == (1.0, 6)
 
 
 def length(prompt, text):
@@ -352,7 +364,8 @@ def test_the_report_shows_what_people_said_and_hides_nothing_in_it(voted):
         sections = {section.name: section for section in page(run).sections}
         text = render(page(run))
     assert sections["people"].blocks[0].tiles[0].value == "18"
-    assert "by ben" in text and "Judges beside people" in text
+    assert "by ben" in text
+    assert "Judges beside people" in text
 
 
 def test_a_run_without_votes_says_so(folder):
@@ -386,7 +399,8 @@ def test_votes_are_data_that_pairs_are_made_of(voted, command, tmp_path):
     path = tmp_path / "data" / "votes.jsonl"
     prompts = Prompts.build({"kind": "files", "path": str(path)}).load().training
     pairs, dropped = PairMaker.build("data").data_pairs(prompts, 0)
-    assert len(pairs) == 4 and not dropped
+    assert len(pairs) == 4
+    assert not dropped
     for pair in pairs:
         assert pair.messages[0].content.startswith("What is number")
         assert (pair.chosen_score, pair.rejected_score) == (1.0, 0.0)
@@ -397,13 +411,16 @@ def test_votes_are_data_that_pairs_are_made_of(voted, command, tmp_path):
 def test_votes_that_cannot_be_exported_so_are_an_error(voted, command, tmp_path):
     (tmp_path / "file").touch()
     result = command("export", voted, "--to", tmp_path / "file", "--votes")
-    assert result.code == 2 and "cannot be written" in result.err
+    assert result.code == 2
+    assert "cannot be written" in result.err
     for other in (["--push", "org/name"], ["--answers"]):
         result = command("export", voted, "--to", tmp_path / "data", "--votes", *other)
-        assert result.code == 2 and "give one of them" in result.err
+        assert result.code == 2
+        assert "give one of them" in result.err
     assert not (tmp_path / "data").exists()
 
 
 def test_what_nobody_preferred_is_no_data(folder, command, tmp_path):
     result = command("export", folder, "--to", tmp_path / "data", "--votes")
-    assert result.code == 2 and "preferred no answer yet" in result.err
+    assert result.code == 2
+    assert "preferred no answer yet" in result.err

@@ -54,7 +54,8 @@ def test_a_person_plays_a_finite_game_and_is_judged(run):
     with RunDirectory.open(run) as opened:  # whoever holds the lock takes it in
         [match] = opened.ledger.matches(PEOPLE)
         assert opened.ledger.judgements_of([match.id])[match.id] == played.judgement
-    assert match == played.match and match.split == PEOPLE
+    assert match == played.match
+    assert match.split == PEOPLE
 
 
 def test_each_match_of_a_person_has_dice_of_its_own(run):
@@ -86,7 +87,8 @@ def test_every_seat_of_the_games_can_be_taken(run, game, seat, moves, turns):
         assert sitting.view is None
         match = sitting.result()
     own = [turn for turn in match.turns if turn.seat == seat]
-    assert [turn.move.text for turn in own] == moves and len(match.turns) == turns
+    assert [turn.move.text for turn in own] == moves
+    assert len(match.turns) == turns
     others = {str(match.seats[turn.seat]) for turn in match.turns} - {"ann@0"}
     assert others == {"rocky@0"}
 
@@ -142,13 +144,17 @@ def test_the_terminal_asks_until_a_move_can_be_made(command, monkeypatch, run):
     game = "{kind: matrix, name: rock_paper_scissors}"
     options = ("--game", game, "--seat", "column", "--against", "rocky")
     played = command("play", run, *options, "--judge", "matrix", "--name", "ben")
-    assert played.code == 0 and "'well' is none of rock" in played.err
-    assert "column (ben@0): rock" in played.out and "row: score 0" in played.out
+    assert played.code == 0
+    assert "'well' is none of rock" in played.err
+    assert "column (ben@0): rock" in played.out
+    assert "row: score 0" in played.out
     typed(monkeypatch, "/quit\n")
     left = command("play", run, *options, "--name", "eve")
-    assert left.code == 0 and "not recorded" in left.err
+    assert left.code == 0
+    assert "not recorded" in left.err
     names = [str(each.match.seats["column"]) for each in played_matches(run).read()]
-    assert "ben@0" in names and "eve@0" not in names
+    assert "ben@0" in names
+    assert "eve@0" not in names
 
 
 @pytest.mark.parametrize(
@@ -163,7 +169,8 @@ def test_the_terminal_asks_until_a_move_can_be_made(command, monkeypatch, run):
 def test_bad_input_is_said(command, monkeypatch, run, arguments, message):
     typed(monkeypatch, "")
     result = command("play", run, *arguments)
-    assert result.code == 2 and message in result.err
+    assert result.code == 2
+    assert message in result.err
 
 
 @pytest.mark.skipif(

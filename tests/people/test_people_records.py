@@ -103,7 +103,8 @@ def test_a_file_of_votes_is_whole_or_says_which_line_is_not(tmp_path):
     with journal.path.open("ab") as file:
         file.write(b'{"left": ' + b"x" * 9_000)  # of a killed process
     journal.add(votes[1])
-    assert journal.read() == votes and journal.path.read_bytes().endswith(b"\n")
+    assert journal.read() == votes
+    assert journal.path.read_bytes().endswith(b"\n")
     assert journal.path == tmp_path / "people" / "votes.jsonl"
     fresh = votes_of(tmp_path / "other")
     fresh.path.parent.mkdir(parents=True)
@@ -160,8 +161,10 @@ def test_which_answers_can_be_asked_about():
         match("m5", fay="alone", asked=()),
         with_actions,
     )
-    assert len(pool.chats) == 2 and set(pool.chats_of) == {"ann@0", "ben@0"}
-    assert pool.players() == ["ann@0", "ben@0"] and pool.has_pairs()
+    assert len(pool.chats) == 2
+    assert set(pool.chats_of) == {"ann@0", "ben@0"}
+    assert pool.players() == ["ann@0", "ben@0"]
+    assert pool.has_pairs()
     [(chat, one, other)] = pool.pairs("ann@0", "ben@0")
     assert (chat.messages[0].content, one.text, other.text) == ("Be.", "other", "two")
     assert [*pool.pairs("ann@0", "ann@0")] == []
@@ -171,7 +174,8 @@ def test_which_answers_can_be_asked_about():
         match("m1", ann="one"), match("m2", ann=" one"), match("m3", ann="two"), part="train"
     )
     [(_, one, other)] = training.pairs("ann@0", "ann@0")
-    assert (one.ref.match, other.ref.match) == ("m1", "m3") and training.players() == ["ann@0"]
+    assert (one.ref.match, other.ref.match) == ("m1", "m3")
+    assert training.players() == ["ann@0"]
     assert training.has_pairs()
 
 
@@ -204,10 +208,12 @@ def test_who_is_asked_what():
         found = choose(pool, votes, voter, **{"overlap": 0.0, **more})
         return None if found is None else pair_id(found[1].ref, found[2].ref)
 
-    assert asked(skipped=[shown]) == other and asked(skipped=[*refs]) is None
+    assert asked(skipped=[shown]) == other
+    assert asked(skipped=[*refs]) is None
     assert asked(pending=[refs[shown]]) == other
     theirs = [HumanVote(*refs[shown], "left", "y")]
-    assert asked(theirs) == other and asked(theirs, overlap=1.0) == shown
+    assert asked(theirs) == other
+    assert asked(theirs, overlap=1.0) == shown
     mine = [HumanVote(*refs[shown], "left", "x")]
     assert asked(mine) == other == asked(mine, overlap=1.0)
     assert asked([*mine, HumanVote(*refs[other], "tie", "x")]) is None

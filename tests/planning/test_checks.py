@@ -249,7 +249,8 @@ def test_prompts_that_leave_no_room_for_an_answer_are_said_first_where_they_are_
     for fault in (in_training, held_out):
         assert fault.startswith("players.policy: a prompt of ")
         assert "no room for an answer within max_length = 128 (it begins 'Tell" in fault
-    assert in_training.endswith("(training)") and held_out.endswith("(held-out)")
+    assert in_training.endswith("(training)")
+    assert held_out.endswith("(held-out)")
 
 
 @pytest.mark.parametrize("rule", ["drop", "cut_answer"])
@@ -258,19 +259,22 @@ def test_prompts_that_leave_no_room_for_an_answer_are_left_out_and_counted(rows,
     assert checked.split.dropped == {"too_long": 2}
     assert any("2 too long to leave room for an answer" in note for note in checked.notes)
     dealt = [*checked.split.training, *checked.split.held_out]
-    assert len(dealt) == 38 and all(len(p.messages[0].content) < 90 for p in dealt)
+    assert len(dealt) == 38
+    assert all(len(p.messages[0].content) < 90 for p in dealt)
 
 
 def test_prompts_may_be_cut_to_leave_room_and_that_is_counted(rows):
     given = settings(judge="shorter", too_long="cut_prompt", policy__max_new_tokens=40)
     checked = check_run(mnpo(rows([*PLAIN, *ENDLESS]), *given))
     policy = checked.config.players["policy"]
-    assert policy.max_prompt == 88 and not checked.split.dropped
+    assert policy.max_prompt == 88
+    assert not checked.split.dropped
     assert "prompts: 2 lose their first tokens (too_long: cut_prompt)" in checked.notes
     encoding = policy.encoding()
     chat = to_prompt(ENDLESS[0], "", "").messages
     whole = encoding.whole_prompt_ids(chat)
-    assert encoding.prompt_ids(chat) == whole[-88:] and len(whole) > 128
+    assert encoding.prompt_ids(chat) == whole[-88:]
+    assert len(whole) > 128
 
 
 def test_a_bound_on_prompts_needs_the_rule_that_cuts_them(rows):
@@ -297,7 +301,8 @@ def test_counts_shrink_to_the_file(rows):
     assert [len(part) for part in checked.split.parts] == [10, 10, 10]
     assert len(checked.split.held_out) == 8
     (note,) = checked.notes
-    assert "40 prompts" in note and "per_generation 1,000 → 10" in note
+    assert "40 prompts" in note
+    assert "per_generation 1,000 → 10" in note
 
 
 def test_counts_shrink_for_a_test_of_their_own_and_no_further_than_needed(rows):
@@ -310,7 +315,8 @@ def test_counts_shrink_for_a_test_of_their_own_and_no_further_than_needed(rows):
 def test_counts_that_fit_stay_as_they_are(rows):
     exact = settings(judge="shorter", prompts__per_generation=10, prompts__held_out=10)
     checked = check_run(mnpo(rows(PLAIN), *exact))
-    assert checked.notes == () and len(checked.split.held_out) == 10
+    assert checked.notes == ()
+    assert len(checked.split.held_out) == 10
 
 
 @pytest.mark.parametrize(
@@ -350,7 +356,8 @@ def test_the_command_says_it_and_leaves_nothing_behind(command, rows, tmp_path, 
     out = ["--out", "runs/mine"] if verb == "run" else []
     for path in (rows(PLAIN), tmp_path / "absent.jsonl"):
         done = command(verb, "mnpo", *MODEL, *settings(prompts__path=path), *out)
-        assert done.code == 2 and ("'gold'" in done.err or "absent.jsonl" in done.err)
+        assert done.code == 2
+        assert "'gold'" in done.err or "absent.jsonl" in done.err
     assert {path.name for path in tmp_path.iterdir()} == {"prompts.jsonl"}
 
 
@@ -397,7 +404,8 @@ def test_weights_that_are_missing_leave_no_folder(command, rows, tmp_path):
         *settings(prompts__path=rows(PLAIN), policy__max_length=128),
         *["--out", "run"],
     )
-    assert done.code == 2 and str(folder) in done.err
+    assert done.code == 2
+    assert str(folder) in done.err
     assert not (tmp_path / "run").exists()
 
 
@@ -405,7 +413,8 @@ def test_weights_that_are_missing_leave_no_folder(command, rows, tmp_path):
 def test_a_plan_shows_the_counts_that_a_run_will_have(command, rows):
     path = settings(prompts__path=rows(PLAIN), judge="shorter")
     done = command("plan", "mnpo", *MODEL, *path, "--json")
-    assert done.code == 0 and "note: the source has 40 prompts" in done.err
+    assert done.code == 0
+    assert "note: the source has 40 prompts" in done.err
     planned = json.loads(done.out)
     assert planned["counts"]["prompts"] == 30
     assert planned["configuration"]["prompts"]["per_generation"] == 10

@@ -52,7 +52,8 @@ def test_the_numbers_give_enough_steps_where_the_prompts_allow_it():
             if not numbers.reuse:
                 assert played + numbers.held_out <= distinct
     few = choose_numbers("mnpo", 6)
-    assert (few.batch, few.epochs) == BATCHES[-1] and few.reuse
+    assert (few.batch, few.epochs) == BATCHES[-1]
+    assert few.reuse
     assert choose_numbers("mnpo", 20_000) == Numbers(3, 1000, 200, 5, 16, 1, reuse=False)
     assert choose_numbers("mnpo", 900, own_held_out=True, generations=2).per_generation == 450
 
@@ -60,7 +61,8 @@ def test_the_numbers_give_enough_steps_where_the_prompts_allow_it():
 def test_less_time_means_fewer_prompts_and_smaller_batches():
     long = choose_numbers("mnpo", 20_000)
     short = shorten("mnpo", long, 0.1)
-    assert short.per_generation == 90 and short.held_out == 32
+    assert short.per_generation == 90
+    assert short.held_out == 32
     assert 3 * short.per_generation * short.epochs // short.batch >= ENOUGH
     assert shorten("gpo", choose_numbers("gpo", 500), 0.5).generations == 66
 
@@ -137,7 +139,9 @@ def fitted(monkeypatch, plans, hours=2.0, on=None):
 
 def test_a_recipe_that_fits_is_left_as_it_is(monkeypatch):
     seen, (values, plan, notes) = fitted(monkeypatch, [planned(7200, ("a note",))])
-    assert [values] == seen and plan.seconds == 7200 and notes == ["a note"]
+    assert [values] == seen
+    assert plan.seconds == 7200
+    assert notes == ["a note"]
     _, (_, _, notes) = fitted(monkeypatch, [planned(None)])
     assert notes == [
         "the time of a model of this size cannot be estimated on this machine (see --on)"
@@ -147,11 +151,13 @@ def test_a_recipe_that_fits_is_left_as_it_is(monkeypatch):
 def test_a_recipe_gets_shorter_until_it_takes_the_hours_that_there_are(monkeypatch):
     seen, (values, _, notes) = fitted(monkeypatch, [planned(14400), planned(7201), planned(7000)])
     counts = [each["prompts"]["per_generation"] for each in seen]
-    assert counts == [1000, 450, int(450 * (7200 / 7201) * 0.9)] and values == seen[-1]
+    assert counts == [1000, 450, int(450 * (7200 / 7201) * 0.9)]
+    assert values == seen[-1]
     assert not notes
     endless = [planned(1e6, ("too large",))] * (first_recipe.ROUNDS + 1)
     seen, (_, _, notes) = fitted(monkeypatch, endless, hours=0.5)
-    assert len(seen) == first_recipe.ROUNDS + 1 and notes[0] == "too large"
+    assert len(seen) == first_recipe.ROUNDS + 1
+    assert notes[0] == "too large"
     assert notes[1].startswith("it takes about 2.8e+02 h at most, and --hours is 0.5: give it more")
 
 
@@ -175,7 +181,8 @@ def test_a_recipe_takes_advice_until_it_fits_into_the_memory(on, monkeypatch):
         [each["learner"][name] for name in ("batch_size", "gradient_accumulation")] for each in seen
     ]
     assert rows == [[8, 8], [4, 16], [2, 32]]  # an optimizer step keeps its pairs
-    assert "gradient_checkpointing" not in seen[0]["learner"] and "x" not in values["learner"]
+    assert "gradient_checkpointing" not in seen[0]["learner"]
+    assert "x" not in values["learner"]
     assert (
         seen[1]["learner"]["gradient_checkpointing"]
         is True
@@ -187,7 +194,8 @@ def test_adapters_and_small_models_learn_at_higher_rates():
     sizes = (1e6, 135e6, 2e9, 8e9)
     for adapter in (False, True):
         rates = [peak_rate(int(size), adapter) for size in sizes]
-        assert rates == sorted(rates, reverse=True) and len(set(rates)) == 4
+        assert rates == sorted(rates, reverse=True)
+        assert len(set(rates)) == 4
     assert all(peak_rate(int(size), True) > peak_rate(int(size), False) for size in sizes)
 
 
@@ -223,7 +231,8 @@ def test_a_judge_is_recognised(openai_server, reward_folder, monkeypatch):
         judge_settings("shortr", "mnpo")
     openai_server.models = {"small"}
     graded = judge_settings(openai_server.url, "mnpo")
-    assert graded["kind"] == "rubric" and graded["model"]["model"] == "small"
+    assert graded["kind"] == "rubric"
+    assert graded["model"]["model"] == "small"
     openai_server.models = {"small", "large"}
     with pytest.raises(ConfigError, match=r"which model\? it lists large, small"):
         judge_settings(openai_server.url, "mnpo")
@@ -241,19 +250,23 @@ def test_a_recipe_is_written_that_runs(command, rows, judge, tmp_path):
         row["prompt"] for row in ROWS[:5]
     ]
     first = made.facts["first_row"]
-    assert first["row"] == 1 and not first["left_out"]
+    assert first["row"] == 1
+    assert not first["left_out"]
     assert [message["content"] for message in first["messages"]] == [ROWS[0]["prompt"]]
     (asked,) = made.facts["judge_calls"]
-    assert asked["scores"]["1"]["score"] > 1 and asked["answers"][0] == ROWS[0]["answer"]
+    assert asked["scores"]["1"]["score"] > 1
+    assert asked["answers"][0] == ROWS[0]["answer"]
     assert made.facts["optimizer_steps_at_most"] >= ENOUGH
     text = (tmp_path / "mine.yaml").read_text()
-    assert text == made.facts["text"] and len(text.splitlines()) <= 16
+    assert text == made.facts["text"]
+    assert len(text.splitlines()) <= 16
     assert "63 rows, left out: 2 duplicate, 1 empty" in text
     printed = command("init", "other.yaml", *options, *settings(policy__max_new_tokens=8)).out
     assert "the first row as a model will see it:\n  row 1, " in printed
     assert f"user       {ROWS[0]['prompt']}" in printed
     again = command("init", "mine.yaml", *options)
-    assert again.code == 2 and "is there already" in again.err
+    assert again.code == 2
+    assert "is there already" in again.err
     done = command("run", "mine.yaml", *settings(generations=1, learner__epochs=0.2))
     assert done.code == 0, done.err
 
@@ -271,7 +284,8 @@ def test_each_method_gets_a_recipe(command, rows, judge, tmp_path, method):
         *[*options, *SHORT],
     )
     assert made.code == 0, made.err
-    assert "asked once about" in made.out and "go on with: equipoise run mine.yaml" in made.out
+    assert "asked once about" in made.out
+    assert "go on with: equipoise run mine.yaml" in made.out
     assert Path("mine.yaml").read_text() in made.out
     config = check_run(recipe_loader.load("mine.yaml")).config
     assert config.players[config.learning[0]].max_new_tokens == 8
@@ -288,7 +302,8 @@ def test_the_hours_may_be_those_of_accelerators_that_are_not_here(command, rows,
     given = ["--model", "builtin", "--data", rows(ROWS).name, "--judge", judge]
     made = command("init", "mine.yaml", *given, "--on", "1xH100-80GB", "--json")
     assert made.code == 0, made.err
-    assert "at most on 1 × H100-80GB" in made.facts["text"] and made.facts["seconds_at_most"] > 0
+    assert "at most on 1 × H100-80GB" in made.facts["text"]
+    assert made.facts["seconds_at_most"] > 0
 
 
 @pytest.mark.long
@@ -320,7 +335,8 @@ def test_a_judging_models_reply_is_shown_beside_its_verdict(command, rows, opena
     made = command("init", "mine.yaml", *given, "--json")
     assert made.code == 0, made.err
     (asked,) = made.facts["judge_calls"]
-    assert len(asked["replies"]) == 2 and '"score": 7' in asked["replies"][0]
+    assert len(asked["replies"]) == 2
+    assert '"score": 7' in asked["replies"][0]
     assert asked["scores"]["1"]["score"] == 7
     assert made.facts["endpoints"] == [f"judge.model: {openai_server.url} answers"]
 
@@ -333,9 +349,11 @@ def test_a_judge_without_any_verdict_is_refused_with_its_reply(
     openai_server.answer = lambda body: "I would say so."
     given = ["--model", "builtin", "--data", rows(ROWS).name, "--judge", openai_server.url]
     done = command("init", "mine.yaml", *given)
-    assert done.code == 2 and not (tmp_path / "mine.yaml").exists()
+    assert done.code == 2
+    assert not (tmp_path / "mine.yaml").exists()
     assert "judge: no verdict on two made answers to 'What is 0 + 0?'" in done.err
-    assert "it replied 'I would say so.'" in done.err and "--no-call" in done.err
+    assert "it replied 'I would say so.'" in done.err
+    assert "--no-call" in done.err
     assert command("init", "mine.yaml", *given, "--no-call").code == 0
 
 

@@ -43,7 +43,8 @@ def test_another_runs_ledger_stays(command, run, tmp_path):
     (tmp_path / "run" / "ledger.sqlite").unlink()
     (tmp_path / "run" / "ledger.sqlite").symlink_to(other)
     refused = command(*AGAIN, *settings(ledger=other))  # though the recipe names it, too
-    assert refused.code == 2 and "is there already" in refused.err
+    assert refused.code == 2
+    assert "is there already" in refused.err
     assert command(*AGAIN).code == 0
     assert other.read_bytes() == before
 
@@ -52,7 +53,8 @@ def test_a_link_to_a_folder_is_not_overwritten(command, run, tmp_path):
     (tmp_path / "run").rename(tmp_path / "real")
     (tmp_path / "run").symlink_to("real")
     refused = command(*AGAIN)
-    assert refused.code == 2 and "is a link" in refused.err
+    assert refused.code == 2
+    assert "is a link" in refused.err
     assert (tmp_path / "real" / "ledger.sqlite").is_file()
 
 
@@ -60,7 +62,8 @@ def test_a_folder_with_a_config_alone_is_no_run(command, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text("mine: 1\n")
     refused = command(*AGAIN)
-    assert refused.code == 2 and "is not a run directory" in refused.err
+    assert refused.code == 2
+    assert "is not a run directory" in refused.err
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "plots/loss.png"])
@@ -69,8 +72,10 @@ def test_files_that_no_run_makes_stay(command, run, tmp_path, name):
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("mine")
     refused = command(*AGAIN)
-    assert refused.code == 2 and f"what no run makes: {name.split('/')[0]};" in refused.err
-    assert mine.read_text() == "mine" and (tmp_path / "run" / "ledger.sqlite").is_file()
+    assert refused.code == 2
+    assert f"what no run makes: {name.split('/')[0]};" in refused.err
+    assert mine.read_text() == "mine"
+    assert (tmp_path / "run" / "ledger.sqlite").is_file()
 
 
 def test_a_run_that_was_made_meanwhile_is_not_replaced(tmp_path, monkeypatch):
@@ -94,7 +99,8 @@ def test_a_refused_start_takes_its_ledger_along(tmp_path):
     elsewhere = quickstart(ledger=str(ledger))
     with pytest.raises(ModelError), new_run(elsewhere, place):
         raise ModelError("out of memory")
-    assert not place.exists() and not ledger.exists()
+    assert not place.exists()
+    assert not ledger.exists()
     with new_run(elsewhere, place):
         pass
     assert ledger.is_file()

@@ -168,7 +168,8 @@ def test_an_engine_has_a_line_of_its_own():
     config = recipe_loader.load("mnpo_one_gpu", [*POLICY, sampler])
     found = phases(config, 256, accelerator=True, sizes=lambda model, lora: SEVEN, hardware=H100)
     [engine] = [part for part in found if part.phase == "engine"]
-    assert engine.processes == 2 and 2 * SEVEN.parameters < engine.bytes < H100.memory
+    assert engine.processes == 2
+    assert 2 * SEVEN.parameters < engine.bytes < H100.memory
 
 
 def test_a_learner_of_policy_gradients_stays_while_others_play():
@@ -368,7 +369,8 @@ def test_without_a_trial_no_time_is_known():
     player, work = Local.model_validate({"model": "builtin"}), Work(1, 1, 1, 1, 1, 1, 1)
     trainer, judge = Learner.build("preference"), Judge.build("exact")
     found = stage_seconds(player, trainer, judge, 100.0, work, SHAPE, None)
-    assert set(found.values()) == {None} and len(found) == 4
+    assert set(found.values()) == {None}
+    assert len(found) == 4
 
 
 @pytest.mark.long
@@ -435,7 +437,8 @@ def test_a_model_is_tried_within_its_own_context(tmp_path):
         bf16=False,
     )
     tried = try_model(player.model, None, size, shape, "cpu")
-    assert tried is not None and tried.train > 0
+    assert tried is not None
+    assert tried.train > 0
 
 
 def test_an_adapter_leaves_the_whole_base_frozen_however_large_it_is():

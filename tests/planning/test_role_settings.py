@@ -117,7 +117,8 @@ def test_it_is_sound_without_a_fault():
 def test_faults(changes, words):
     with pytest.raises(ConfigError) as caught:
         build(settings(**changes), "mine.yaml")
-    assert words in str(caught.value) and str(caught.value).startswith("mine.yaml: ")
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("mine.yaml: ")
 
 
 def test_adapters_apart_or_shared_on_purpose():
@@ -162,4 +163,5 @@ def test_a_judge_must_say_something_of_every_match(tmp_path, turned, count):
             record_judgements(
                 run, "0/judge", Lossy(turned=turned), TestContext(), matches, prompts, 0
             )
-        assert ledger.judgements_of(prompts) == {} and ledger.stage_facts("0/judge") is None
+        assert ledger.judgements_of(prompts) == {}
+        assert ledger.stage_facts("0/judge") is None

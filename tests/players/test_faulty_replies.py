@@ -224,7 +224,8 @@ def test_a_reply_is_read_no_further_than_its_longest(openai_server, opened):
     )
     long, refused = opened(longest_reply=100_000).act(views("long", "b"), [1, 2])
     assert long.error == "tiny: the reply is longer than 100000 bytes"
-    assert refused.error.startswith("tiny: HTTP 400: ") and len(refused.error) < 400
+    assert refused.error.startswith("tiny: HTTP 400: ")
+    assert len(refused.error) < 400
     assert len(openai_server.requests) == 2
     assert len(opened(longest_reply=10**6).act(views("long"), [1])[0].text) == 300_000
 
@@ -383,13 +384,15 @@ def test_a_client_reads_no_more_than_it_may(stream, monkeypatch):
         return reply, await reply.aread()
 
     reply, body = asyncio.run(ask(200, 3))
-    assert body == b"abcd" * 3 and reply.headers["x-mine"] == "1"
+    assert body == b"abcd" * 3
+    assert reply.headers["x-mine"] == "1"
     with pytest.raises(ReplyTooLongError, match="longer than 12 bytes"):
         asyncio.run(ask(200, 4))
     reply, body = asyncio.run(ask(500, 20_000))
     assert (reply.status_code, len(body)) == (500, 64 * 1024)
     reply, body = asyncio.run(ask(500, 4))
-    assert body == b"abcd" * 4 and reply.headers["content-length"] == "16"
+    assert body == b"abcd" * 4
+    assert reply.headers["content-length"] == "16"
 
 
 def test_what_a_failed_answer_took_is_counted_where_the_server_says_it(opened, openai_server):
@@ -399,7 +402,9 @@ def test_what_a_failed_answer_took_is_counted_where_the_server_says_it(opened, o
         else raw({"choices": []})
     )
     counted, silent = opened(retries=0).act(views("counted", "silent"), [1, 2])
-    assert counted.error and silent.error and counted.text == silent.text == ""
+    assert counted.error
+    assert silent.error
+    assert counted.text == silent.text == ""
     assert (counted.prompt_tokens, counted.completion_tokens) == (10, 5)
     assert (silent.prompt_tokens, silent.completion_tokens, silent.cost) == (0, 0, 0.0)
 

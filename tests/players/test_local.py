@@ -39,8 +39,10 @@ def test_it_answers_in_order_with_all_that_a_move_tells(model_folder, family):
     moves = actor.act(VIEWS, [1, 2, 3])
     for chat, move in zip(CHATS, moves, strict=True):
         assert move.prompt_tokens == len(encoding.prompt_ids(chat))
-        assert move.text == encoding.decode(move.token_ids) and move.text
-        assert len(move.token_ids) == len(move.logprobs) <= 12 and max(move.logprobs) <= 0
+        assert move.text == encoding.decode(move.token_ids)
+        assert move.text
+        assert len(move.token_ids) == len(move.logprobs) <= 12
+        assert max(move.logprobs) <= 0
         assert (move.finish == "stop") == (move.token_ids[-1] in encoding.stop_ids)
     assert actor.act(VIEWS[::-1], [3, 2, 1])[::-1] == moves
 
@@ -133,7 +135,9 @@ def test_a_prompt_without_room_is_an_error_move_beside_good_ones(model_folder):
     actor = player(model_folder("llama"), max_length=60).open(None, Resources())
     moves = actor.act([VIEWS[0], View((user("Why? " * 60),)), View(()), VIEWS[2]], [1, 2, 3, 4])
     assert [move.finish == "error" for move in moves] == [False, True, True, False]
-    assert "max_length = 60" in moves[1].error and not moves[1].text and not moves[1].token_ids
+    assert "max_length = 60" in moves[1].error
+    assert not moves[1].text
+    assert not moves[1].token_ids
     for n, view, seed in ((0, VIEWS[0], 1), (3, VIEWS[2], 4)):
         assert moves[n].token_ids == actor.act([view], [seed])[0].token_ids
     assert actor.act([], []) == []
@@ -157,7 +161,8 @@ def test_logits_that_are_no_numbers_are_an_error_move_beside_good_ones(model_fol
         with embeddings.register_forward_hook(spoil):
             spoilt = View((user("a # b"),))
             moves = actor.act([*VIEWS, spoilt], [1, 2, 3, 4])
-        assert moves[3].finish == "error" and "not numbers" in moves[3].error
+        assert moves[3].finish == "error"
+        assert "not numbers" in moves[3].error
         texts = [(move.text, move.finish) for move in expected]
         assert [(move.text, move.finish) for move in moves[:3]] == texts
 
@@ -168,7 +173,8 @@ def test_an_answer_stops_where_the_context_ends(model_folder):
         None, Resources()
     )
     move = actor.act(VIEWS[:1], [5])[0]
-    assert len(move.token_ids) <= 2 and (move.finish == "length" or len(move.token_ids) < 3)
+    assert len(move.token_ids) <= 2
+    assert move.finish == "length" or len(move.token_ids) < 3
 
 
 def test_temperature_nought_is_greedy_whatever_the_seed(model_folder):
@@ -206,7 +212,8 @@ def test_it_is_configured_as_any_component(model_folder):
     made = adapter.validate_python(
         {"kind": "local", "model": "a/b", "lora": {"r": 8}, "learns": True}
     )
-    assert isinstance(made, Local) and made.lora == Lora(r=8)
+    assert isinstance(made, Local)
+    assert made.lora == Lora(r=8)
     assert adapter.validate_python(made.settings()) == made
     for wrong in (
         {"temprature": 1},
@@ -239,8 +246,10 @@ def test_other_settings_keep_the_model_and_have_their_own_limits(model_folder):
     actor = player(model_folder("llama")).open(None, Resources())
     room = len(actor.player.encoding().prompt_ids(CHATS[0])) + 2
     shorter = actor.with_settings(player(model_folder("llama"), max_length=room))
-    assert shorter.limits([[0] * (room - 2)]) == [2] and actor.limits([[0] * (room - 2)]) == [12]
-    assert shorter.adapted is actor.adapted and shorter.encoding != actor.encoding
+    assert shorter.limits([[0] * (room - 2)]) == [2]
+    assert actor.limits([[0] * (room - 2)]) == [12]
+    assert shorter.adapted is actor.adapted
+    assert shorter.encoding != actor.encoding
 
 
 def test_the_longest_prompts_are_read_before_a_run(model_folder):

@@ -61,12 +61,14 @@ def test_actors_are_opened_once_with_their_weights_and_closed(tmp_path):
         population.actor(first)
     population.home(first).mkdir(parents=True)
     actors = [population.actor(who) for who in (PlayerId("ann"), first, guest, first)]
-    assert actors[1] is actors[3] and population.actor(scripted("b")) is actors[2]
+    assert actors[1] is actors[3]
+    assert population.actor(scripted("b")) is actors[2]
     folders = [(player, weights) for player, weights, _ in opened]
     assert folders == [(ann, None), (ann, tmp_path / "ann" / "1"), (guest, None)]
     assert all(each is resources for *_, each in opened)
     population.release(keep=["kept"])
-    assert closed == actors[:3] and resources.get("kept", object) is kept
+    assert closed == actors[:3]
+    assert resources.get("kept", object) is kept
     assert population.actor(first) is not actors[1]
     population.release()
     assert resources.get("kept", list) == [] or resources.get("kept", list) is kept
@@ -102,7 +104,8 @@ def test_a_learner_in_memory_plays_itself_and_is_adjusted(tmp_path):
         open_actor=open_actor,
     )
     ann, ben = PlayerId("ann"), PlayerId("ben")
-    assert population.actor(ann) is live and opened == []
+    assert population.actor(ann) is live
+    assert opened == []
     assert population.actor_with(ann, whole_context=False) is live
     adjusted = population.actor_with(ann, 0.0)
     assert (adjusted.settings.temperature, adjusted.settings.max_length) == (0.0, 256)
@@ -116,5 +119,6 @@ def test_generations_that_are_kept_are_counted_from_the_start(tmp_path):
     for name in ("2", "10", "1x", "state"):
         (tmp_path / "ann" / name).mkdir(parents=True)
     population = Population({"ann": scripted("a")}, tmp_path)
-    assert population.kept("ann") == [0, 2, 10] and population.kept("ben") == [0]
+    assert population.kept("ann") == [0, 2, 10]
+    assert population.kept("ben") == [0]
     assert population.weights(PlayerId("ann")) is None

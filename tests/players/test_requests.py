@@ -95,13 +95,16 @@ def test_a_run_that_stops_tries_no_more():
         return found, len(tries)
 
     found, tries = asyncio.run(stopped())
-    assert found.message == "busy" and tries == 1
+    assert found.message == "busy"
+    assert tries == 1
 
 
 def test_what_is_billed():
-    assert Failure("a", 400).refused and Failure("a", 499).refused
+    assert Failure("a", 400).refused
+    assert Failure("a", 499).refused
     assert not (Failure("a").refused or Failure("a", 408).refused or Failure("a", 500).refused)
-    assert str(Failure("a", 400)) == "HTTP 400: a" and str(Failure("a")) == "a"
+    assert str(Failure("a", 400)) == "HTTP 400: a"
+    assert str(Failure("a")) == "a"
 
 
 def test_a_refusal_is_read():
@@ -167,13 +170,15 @@ def test_messages_are_one_short_line_without_the_key(monkeypatch):
 )
 def test_what_a_failure_of_every_request_calls_for(failure, fault):
     found = configuration_fault(endpoint(extra_body={"top_k": 3}), failure)
-    assert (found is None) == (fault is None) and (fault or "") in (found or "")
+    assert (found is None) == (fault is None)
+    assert (fault or "") in (found or "")
 
 
 def test_the_variable_of_the_key_is_named(monkeypatch):
     monkeypatch.setenv("MY_KEY", "sesame")
     found = configuration_fault(endpoint(api_key_env="MY_KEY"), Failure("no", 401))
-    assert found is not None and found.endswith("; check the variable MY_KEY")
+    assert found is not None
+    assert found.endswith("; check the variable MY_KEY")
 
 
 def test_a_connection_that_was_lost_says_how():
@@ -205,6 +210,8 @@ def test_a_reply_that_is_none_is_repeated_in_part(openai_server):
             await connection.close()
 
     failure = asyncio.run(send())
-    assert failure.transient and failure.message.startswith("not a chat completion (")
-    assert failure.message.endswith("a" * 100 + "…") and len(failure.message) == 301
+    assert failure.transient
+    assert failure.message.startswith("not a chat completion (")
+    assert failure.message.endswith("a" * 100 + "…")
+    assert len(failure.message) == 301
     assert len(openai_server.requests) == 1, "the client itself tries once"

@@ -57,11 +57,13 @@ def test_a_thought_beyond_its_limit_is_closed_and_the_answer_follows(opened) -> 
     assert closed
     for move in closed:
         start, end = move.forced
-        assert start == 5 and list(move.token_ids[start:end]) == closing
+        assert start == 5
+        assert list(move.token_ids[start:end]) == closing
         assert 0 < len(move.token_ids) - end <= 4
         assert len(move.logprobs) == len(move.token_ids)
         parsed = answer_of(move)
-        assert parsed.thoughts and not parsed.unfinished
+        assert parsed.thoughts
+        assert not parsed.unfinished
         assert parsed.text == actor._encoding.decode(move.token_ids[end:]).lstrip()
 
 

@@ -32,21 +32,17 @@ def test_a_local_folder_with_a_held_out_split(folder):
     source = Hub(id="mine", held_out_split="test").load(folder)
     training, held_out = source.training, source.held_out
     assert [prompt.messages for prompt in training] == [(user(text),) for text in "abc"]
-    assert held_out is not None and [prompt.facts for prompt in held_out] == [
-        {"answer": 0},
-        {"answer": 1},
-    ]
+    assert held_out is not None
+    assert [prompt.facts for prompt in held_out] == [{"answer": 0}, {"answer": 1}]
     assert training[0].source == "mine"
 
 
 def test_slices_and_absolute_folders(folder):
     source = Hub(id=str(folder / "mine"), split="train[:2]", test_split="test").load()
-    assert (
-        len(source.training) == 2
-        and source.held_out is None
-        and source.test is not None
-        and len(source.test) == 2
-    )
+    assert len(source.training) == 2
+    assert source.held_out is None
+    assert source.test is not None
+    assert len(source.test) == 2
 
 
 @pytest.mark.parametrize(
@@ -77,7 +73,8 @@ def test_a_path_of_the_form_org_name_is_a_data_set(folder):
     (folder / "mine").rename(folder / "org" / "mine")
     source = Files(path="org/mine", test_path="org/mine").load(folder)
     assert [prompt.messages for prompt in source.training] == [(user(text),) for text in "abc"]
-    assert source.training[0].source == "org/mine" and source.test is not None
+    assert source.training[0].source == "org/mine"
+    assert source.test is not None
     with pytest.raises(DataError, match="the hub cannot be reached"):
         Files(path="nobody/nothing").load(folder)
     with pytest.raises(DataError, match="no such file"):

@@ -130,7 +130,8 @@ def test_formats_and_row_numbers(tmp_path, suffix):
     training = source.training
     assert [prompt.messages[0].content for prompt in training] == ["a", "b", "c"]
     assert [prompt.facts["answer"] for prompt in training] == [0, 1, 2]
-    assert source.test == source.held_out == training and training[0].source == f"rows.{suffix}"
+    assert source.test == source.held_out == training
+    assert training[0].source == f"rows.{suffix}"
     save([rows[0], {"prompt": None, "answer": 1}])
     with pytest.raises(
         DataError,
@@ -176,7 +177,8 @@ def test_a_bad_file_is_named(tmp_path, name):
         write(tmp_path, file, content)
     with pytest.raises(DataError) as caught:
         Files(path=file).load(tmp_path)
-    assert words in str(caught.value) and file in str(caught.value)
+    assert words in str(caught.value)
+    assert file in str(caught.value)
 
 
 def test_a_folder_is_not_a_file(tmp_path):
@@ -202,10 +204,12 @@ def test_csv_is_read_under_its_header(tmp_path):
     )
     first, second = Files(path="a.csv").load(tmp_path).training
     assert first.messages == (user("One, two\nand three?"),)
-    assert first.facts == {"answer": "3"} and second.facts == {}
+    assert first.facts == {"answer": "3"}
+    assert second.facts == {}
     (tmp_path / "b.tsv").write_text("question\tanswer\nHow many?\t3\n")
     [third] = Files(path="b.tsv").load(tmp_path).training
-    assert third.messages == (user("How many?"),) and third.facts == {"answer": "3"}
+    assert third.messages == (user("How many?"),)
+    assert third.facts == {"answer": "3"}
     (tmp_path / "c.csv").write_text("prompt,harmful,answer\na,True,True\nb,false,x\nc,,x\nd,no,x\n")
     rows = Files(path="c.csv").load(tmp_path).training
     assert [row.facts.get("harmful") for row in rows] == [True, False, None, "no"]
@@ -283,7 +287,8 @@ def test_the_last_message_is_cut_and_nothing_else(tmp_path):
     )
     first, second = Files.model_validate({"path": str(path), "cut_at": 3}).load().training
     assert [message.content for message in first.messages] == ["be brief", "abc"]
-    assert first.id == second.id and first.facts == {"n": 0}
+    assert first.id == second.id
+    assert first.facts == {"n": 0}
     whole, _ = Files.model_validate({"path": str(path), "cut_at": 6}).load().training
     assert whole == Files.model_validate({"path": str(path)}).load().training[0]
 

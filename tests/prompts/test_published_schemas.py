@@ -60,7 +60,8 @@ def test_rows_whose_texts_differ_in_case_and_space_do_not_leak(own_data):
     folder = own_data / "gtalign" / "wildguard"
     source = Files(path="test.parquet", held_out_path="test.parquet", text="single")
     result = split(source.load(folder), generations=0, per_generation=1, held_out=3, seed=0)
-    assert len(result.held_out) == 3 and result.dropped["in_held_out"] == 3
+    assert len(result.held_out) == 3
+    assert result.dropped["in_held_out"] == 3
 
 
 def test_red_team_prompts_are_lists_with_one_text(own_data):

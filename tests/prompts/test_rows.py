@@ -147,7 +147,8 @@ def test_kinds_of_rows(name):
     assert written(read.messages) == conversation
     assert [(a.value, a.score, a.label, a.chosen) for a in read.answers] == answers
     left_out = read.left_out(read.purpose)
-    assert left_out.startswith(reason) and bool(left_out) == bool(reason)
+    assert left_out.startswith(reason)
+    assert bool(left_out) == bool(reason)
 
 
 REFUSED = {
@@ -190,7 +191,8 @@ def test_all_wanted_turns_of_a_chat_are_learned_and_nothing_else():
     row = {"messages": [U("q"), A("a", weight=0), U("r"), A("b"), U("s"), A("c")]}
     messages, answer = sft_example(read_row(row, ""))
     assert written(messages) == ("u q", "a a", "u r")
-    assert written(answer.messages) == ("a b", "u s", "a c") and answer.context == ()
+    assert written(answer.messages) == ("a b", "u s", "a c")
+    assert answer.context == ()
     row = {"prompt": [U("q")], "completion": [A("a", weight=0), U("r"), A("b")]}
     messages, answer = sft_example(read_row(row, ""))
     assert answer == Turns(tuple(Message(*each) for each in TURNS), (0,))

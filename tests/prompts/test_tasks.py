@@ -100,7 +100,9 @@ ROWS = {
 def test_what_a_row_asks(name):
     row, text, facts = ROWS[name]
     prompt = to_prompt(row, "here", "file")
-    assert prompt.messages[-1].content == text and prompt.facts == facts and prompt.source == "file"
+    assert prompt.messages[-1].content == text
+    assert prompt.facts == facts
+    assert prompt.source == "file"
 
 
 NORM = {
@@ -207,7 +209,9 @@ def test_the_parts_of_a_file(tmp_path):
         "answer": "B",
     }
     assert source.training[0].source == "letters"
-    assert source.held_out == source.test and source.test is not None and len(source.test) == 1
+    assert source.held_out == source.test
+    assert source.test is not None
+    assert len(source.test) == 1
     for path, words in {
         "tasks.json": "lists under dev, test; name the list to read: tasks.json#dev",
         "tasks.json#tset": "no list is under tset; did you mean 'test'",
@@ -228,4 +232,5 @@ def test_a_single_part_and_rows_by_id(tmp_path):
         Files(path="one.json").load(tmp_path)
     (tmp_path / "odd#name.json").write_text(json.dumps({"train": {"7": {"prompt": "a"}}}))
     (prompt,) = Files(path="odd#name.json").load(tmp_path).training
-    assert prompt.messages[0].content == "a" and prompt.facts == {"id": "7"}
+    assert prompt.messages[0].content == "a"
+    assert prompt.facts == {"id": "7"}

@@ -32,7 +32,8 @@ def test_the_gain_is_that_of_the_determinant():
 
 def test_who_was_never_seen_is_asked_about_first_and_the_well_known_last():
     gain_NN = information_gain(PLAYED, NAMES)
-    assert np.allclose(gain_NN, gain_NN.T) and not np.diag(gain_NN).any()
+    assert np.allclose(gain_NN, gain_NN.T)
+    assert not np.diag(gain_NN).any()
     assert np.argmax(gain_NN[1]) == NAMES.index("new")
     pairs = [gain_NN[i, j] for i in range(4) for j in range(i)]
     known = gain_NN[NAMES.index("a"), NAMES.index("b")]

@@ -49,7 +49,8 @@ def test_nobody_gains_and_nobody_outside_the_mixture_earns(players, whole):
     for seed in range(10):
         payoff_NN = antisymmetric(np.random.default_rng(seed), players, whole)
         mixture_N = max_entropy_nash(payoff_NN)
-        assert mixture_N.min() >= 0 and mixture_N.sum() == pytest.approx(1)
+        assert mixture_N.min() >= 0
+        assert mixture_N.sum() == pytest.approx(1)
         assert (payoff_NN @ mixture_N).max() < 1e-6
         assert np.abs((payoff_NN @ mixture_N)[mixture_N > 1e-4]).max() < 1e-6
 
@@ -100,7 +101,8 @@ def test_a_copy_of_a_player_changes_nobodys_rating():
     )
     assert {name: together[name] for name in alone} == pytest.approx(alone, abs=1e-6)
     assert together["copy"] == pytest.approx(alone["weak"], abs=1e-6)
-    assert alone["rock"] == pytest.approx(0, abs=1e-9) and alone["weak"] < 0
+    assert alone["rock"] == pytest.approx(0, abs=1e-9)
+    assert alone["weak"] < 0
 
 
 def test_a_best_player_makes_it_the_result_against_that_one():

@@ -170,8 +170,10 @@ def test_who_never_lost_is_first_and_finite(strength):
         Outcome("best", f"p{i % 2}", 1) for i in range(40)
     ]
     best = rating.rate(played)[0]
-    assert best.name == "best" and np.isfinite([best.value, best.low, best.high]).all()
-    assert best.low + unit / 4 < best.high and best.low > mean
+    assert best.name == "best"
+    assert np.isfinite([best.value, best.low, best.high]).all()
+    assert best.low + unit / 4 < best.high
+    assert best.low > mean
 
 
 def test_groups_that_never_met_are_rated_each(strength):
@@ -181,7 +183,8 @@ def test_groups_that_never_met_are_rated_each(strength):
             [Outcome("a", "b", 1)] * 9 + [Outcome("c", "d", 1)] * 9 + [Outcome("b", "a", 1)]
         )
     )
-    assert rated["a"].value > rated["b"].value and rated["c"].value > rated["d"].value
+    assert rated["a"].value > rated["b"].value
+    assert rated["c"].value > rated["d"].value
     assert np.isfinite([(r.low, r.high) for r in rated.values()]).all()
 
 
@@ -336,7 +339,8 @@ def test_elo_agrees_with_bradley_terry_within_its_jitter():
     exact = by_name(bradley_terry().rate(played))
     for r in Ratings.build({"kind": "elo", "resamples": 400}).rate(played):
         assert r.value == pytest.approx(exact[r.name].value, abs=12)
-        assert r.low < exact[r.name].low and exact[r.name].high < r.high
+        assert r.low < exact[r.name].low
+        assert exact[r.name].high < r.high
         assert r.high - r.low == pytest.approx(2 * 1.96 * np.sqrt(87 * 16 * 4 / 5), rel=0.25)
 
 

@@ -92,7 +92,8 @@ def test_update_leaves_the_old_state_alone():
     state = rating.init(["a", "b", "j"])
     before = deepcopy(state)
     after = rating.update(state, ("a", "b", {"j": (9, 1)}))
-    assert state == before and after != state
+    assert state == before
+    assert after != state
     assert rating.update(after, ("a", "b", {})) == after
 
 
@@ -113,7 +114,8 @@ def test_reputation_never_falls_below_its_floor():
     for _ in range(30):
         state = rating.update(state, ("a", "b", {"j": (1, 10)}))
         assert state.ratings["a"] >= 10
-    assert state.ratings["a"] == 10 and state.ratings["b"] > 100
+    assert state.ratings["a"] == 10
+    assert state.ratings["b"] > 100
     assert state.changes["a"][-1] == 0, (
         "a change is what happened to the reputation, after the floor"
     )
@@ -263,7 +265,8 @@ def test_fresh_changes_begin_anew_with_each_iteration():
 def test_an_unfair_start_has_the_mean_and_spread_of_reputations():
     state = Reputation(initial={"a": 0.1, "b": 0.5, "c": 0.6}).init(["a", "b", "c"])
     values = np.array(list(state.ratings.values()))
-    assert values.mean() == pytest.approx(100) and values.std() == pytest.approx(20)
+    assert values.mean() == pytest.approx(100)
+    assert values.std() == pytest.approx(20)
     assert state.ratings["a"] < state.ratings["b"] < state.ratings["c"]
     assert set(Reputation(initial={"a": 3, "b": 3}).init(["a", "b"]).ratings.values()) == {100}
     with pytest.raises(ConfigError, match="no task score of 'c'"):
@@ -294,7 +297,8 @@ def test_generations_carry_on_and_start_their_count_again():
     rated = {r.name: r for r in rating.training_ratings("abcde", [first, second], seed=4)}
     assert {name: r.value for name, r in rated.items()} == dict(carried.ratings)
     assert rating.training_ratings("abcde", [first, second], seed=4) == list(rated.values())
-    assert rated["e"].high > rated["e"].low and rated["e"].value > 100 > rated["a"].value
+    assert rated["e"].high > rated["e"].low
+    assert rated["e"].value > 100 > rated["a"].value
 
 
 def test_who_had_no_duel_keeps_its_value_without_an_interval():
@@ -308,7 +312,8 @@ def test_who_had_no_duel_keeps_its_value_without_an_interval():
             "abcd", [duels, duels, [Duel("a", "b", {})]]
         )
     }
-    assert rated["c"].value == 100 and rated["b"].value > 100
+    assert rated["c"].value == 100
+    assert rated["b"].value > 100
     assert all(np.isnan([r.low, r.high]).all() for r in rated.values()), (
         "the last generation judged nothing"
     )

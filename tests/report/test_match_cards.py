@@ -17,11 +17,12 @@ def test_two_players_that_fill_several_seats_meet_once_a_match():
         2,
     )
     table = match_up_table(sample, ["a", "b"], "x", "score")
-    assert table is not None and table.count_NN.tolist() == [[0, 1], [1, 0]]
+    assert table is not None
+    assert table.count_NN.tolist() == [[0, 1], [1, 0]]
     assert (
         table.payoff_NN[0, 1] == 0.5
     )  # a@0 beats one b and ties with the other; a@3 was not judged
     silent = match_up_table(sample, ["a", "b"], "y", "score")
-    assert (
-        silent is not None and silent.unjudged_NN[0, 1] == 1 and math.isnan(silent.payoff_NN[0, 1])
-    )
+    assert silent is not None
+    assert silent.unjudged_NN[0, 1] == 1
+    assert math.isnan(silent.payoff_NN[0, 1])

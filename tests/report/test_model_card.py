@@ -26,7 +26,8 @@ def test_a_card_says_what_the_run_knows(adapter_run):
     with RunDirectory.read(adapter_run) as run:
         measured = run.ledger.stage_facts("1/measure")
     (result,) = card.data.eval_results
-    assert card.data.library_name == "peft" and card.data.base_model is None
+    assert card.data.library_name == "peft"
+    assert card.data.base_model is None
     assert {"equipoise", "quickstart", "preference", "mnpo"} <= set(card.data.tags)
     assert measured is not None
     score = measured["scores"]["policy@1"]
@@ -64,7 +65,8 @@ def test_before_its_measurement_a_card_says_so(adapter_copy):
         with run.ledger.transaction() as db:
             db.execute("DELETE FROM stages WHERE key = '1/measure'")
         card = model_card(run, FIRST)
-    assert card.data.eval_results is None and "was not measured" in card.text
+    assert card.data.eval_results is None
+    assert "was not measured" in card.text
 
 
 @pytest.mark.long
@@ -86,7 +88,8 @@ def test_tables_and_learners_in_memory_have_cards(command, tmp_path, red_team_ru
     assert folders
     for folder in folders:
         card = ModelCard.load(folder / "README.md")
-        assert "policy_gradient" in card.data.tags and "## Scores" in card.text
+        assert "policy_gradient" in card.data.tags
+        assert "## Scores" in card.text
 
 
 @pytest.mark.long
@@ -94,7 +97,8 @@ def test_an_export_carries_cards_and_describes_itself(command, adapter_run, tmp_
     assert command("export", adapter_run, "--to", "out").code == 0
     card = DatasetCard.load(tmp_path / "out" / "README.md")
     tables = {config["data_files"] for config in card.data.configs}
-    assert "pairs.parquet" in tables and "episodes.parquet" not in tables
+    assert "pairs.parquet" in tables
+    assert "episodes.parquet" not in tables
     assert all((tmp_path / "out" / table).is_file() for table in tables)
     first = adapter_run / "players" / "policy" / "1" / "README.md"
     carried = tmp_path / "out" / "cards" / "policy@1.md"
@@ -157,7 +161,8 @@ def test_the_command_is_recorded(command, rows, tmp_path):
     )
     assert done.code == 0, done.err
     card = ModelCard.load(tmp_path / "a run" / "players" / "policy" / "1" / "README.md")
-    assert "equipoise run mnpo" in card.text and "--out 'a run'" in card.text
+    assert "equipoise run mnpo" in card.text
+    assert "--out 'a run'" in card.text
     assert "prompts.path=prompts.jsonl" in card.text
     assert "| data | `prompts.jsonl` |" in card.text
     assert str(tmp_path) not in card.text
@@ -178,4 +183,5 @@ def test_cards_of_generations_that_went_on_are_not_written_again(command, tmp_pa
     written = []
     monkeypatch.setattr(model_card_module, "model_card", lambda run, p: written.append(p) or "")
     assert command("resume", "run", *settings(generations=4)).code == 0
-    assert written and {player.generation for player in written} <= {3, 4}
+    assert written
+    assert {player.generation for player in written} <= {3, 4}

@@ -46,7 +46,8 @@ def blocks(section, kind):
 
 def test_matches_are_those_that_were_played(run, recorded, sections):
     totals = counts(run, recorded.stages)
-    assert totals["matches"] == 180 and totals["answers set side by side"] == 36
+    assert totals["matches"] == 180
+    assert totals["answers set side by side"] == 36
     [browser] = blocks(sections["matches"], Cards)
     assert {row["split"] for row in browser.rows} == {"train"}
     assert len(browser.rows) == browser.total == 180
@@ -55,11 +56,14 @@ def test_matches_are_those_that_were_played(run, recorded, sections):
 
 def test_who_met_whom_is_counted_by_the_judge_that_teaches(run, recorded, sections):
     judge = run.config.judge.name
-    assert judge.startswith("peers") and f"judge {judge}" in sections["match-ups"].lead
+    assert judge.startswith("peers")
+    assert f"judge {judge}" in sections["match-ups"].lead
     met = match_up_table(recorded.sample, pool_run.NAMES, judge, "score")
-    assert met is not None and tuple(met.players) == pool_run.NAMES
+    assert met is not None
+    assert tuple(met.players) == pool_run.NAMES
     every = met.count_NN + met.unjudged_NN
-    assert every.sum() == 2 * 180 and every.trace() == 0
+    assert every.sum() == 2 * 180
+    assert every.trace() == 0
     assert met.unjudged_NN.sum() == 2 * 3 * (60 // 29)
     veteran, novice = pool_run.NAMES.index("veteran"), pool_run.NAMES.index("novice")
     assert met.payoff_NN[veteran, novice] > 0.7
@@ -75,7 +79,8 @@ def test_a_card_holds_the_scores_of_every_judge(run, recorded):
         for answer in card.answers
     )
     silent = [card for card in cards if card.reason]
-    assert len(silent) == 6 and all("nobody could be read" in card.reason for card in silent)
+    assert len(silent) == 6
+    assert all("nobody could be read" in card.reason for card in silent)
     assert {answer.score for card in silent for answer in card.answers} == {None}
     assert warning == ""
 
@@ -98,8 +103,10 @@ def test_tokens_count_answers_once_and_every_reading(recorded, sections):
 def test_a_player_that_met_nobody_leaves_a_gap_in_its_ratings(sections):
     [figure] = blocks(sections["standing"], Figure)
     lines = {trace["name"]: trace for trace in figure.data if trace.get("name")}
-    assert tuple(lines) == pool_run.NAMES and lines["veteran"]["x"] == [0.0, 1.0, 2.0]
-    assert lines["novice"]["y"][2] is None and lines["novice"]["y"][1] > 1000
+    assert tuple(lines) == pool_run.NAMES
+    assert lines["veteran"]["x"] == [0.0, 1.0, 2.0]
+    assert lines["novice"]["y"][2] is None
+    assert lines["novice"]["y"][1] > 1000
     assert "by reputation" in sections["standing"].lead
 
 
@@ -133,9 +140,11 @@ def test_what_was_measured_of_several_learners(run, sections):
 def test_a_long_run_is_sampled_and_the_page_says_so(run):
     part = records(run, 60).sample
     read, total = len(part.matches), part.total
-    assert 30 < read < 100 and total == 198
+    assert 30 < read < 100
+    assert total == 198
     answers = sum(usage.answers for usage in tokens(part, MEETING))
-    assert answers % 1 == 0 and abs(answers - 360) < 60
+    assert answers % 1 == 0
+    assert abs(answers - 360) < 60
     text = render(page(run, cards=6, sample=60))
     assert text.count(f"From a random sample of {read} of the run&#39;s 198 matches.") == 3
     assert f"Tokens are estimated from a random sample of {read} of 198 matches." in text
@@ -154,7 +163,8 @@ def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(recorded_fold
     with RunDirectory.read(recorded_folder("red_team")) as run:
         series = {line.name: line for line in training_curves(run)}
     reward = series["reward of adversary"]
-    assert reward.x == (1, 2, 3, 4) and reward.boundaries == ()
+    assert reward.x == (1, 2, 3, 4)
+    assert reward.boundaries == ()
     assert list(series)[:3] == ["policy loss of defender", "kl of defender", "reward of defender"]
 
 
@@ -184,7 +194,8 @@ def test_ratings_of_players_who_met_nobody_are_not_shown(recorded_folder):
     ) as run:
         shown = {section.name: section for section in page(run).sections}
     for name in ("standing", "standing-score"):
-        assert shown[name].reason and not shown[name].blocks
+        assert shown[name].reason
+        assert not shown[name].blocks
 
 
 def test_reviews_without_a_verdict_are_told_first():

@@ -54,7 +54,8 @@ def test_a_thinking_player_from_run_to_report(tmp_path: Path) -> None:
     status = run.status()
     assert status["records"]["thoughts_without_an_end_share"] > 0
     (caution,) = (line for line in status["cautions"] if "thought to the end" in line)
-    assert "'policy'" in caution and "raise max_new_tokens" in caution
+    assert "'policy'" in caution
+    assert "raise max_new_tokens" in caution
     page = run.report(tmp_path / "report.html").read_text()
     assert "thought to the end of their tokens" in page
     cards = page.partition('<script type="application/json">{"rows"')[2].partition("</script>")[0]

@@ -175,7 +175,8 @@ def test_a_league_is_one_run(read, tmp_path_factory, monkeypatch):
     exploitability = numbers["league/exploitability"]
     assert [value for _, value in exploitability] == pytest.approx(measured)
     steps = [step for step, _ in exploitability]
-    assert len(steps) == 4 and steps == sorted(set(steps))
+    assert len(steps) == 4
+    assert steps == sorted(set(steps))
     assert "league/generation" in numbers
 
 
@@ -317,7 +318,8 @@ def test_the_trackers_of_a_run_are_opened_and_closed_whatever_happens(tmp_path, 
         with pytest.raises(KeyError), trackers.open_trackers(run):
             raise KeyError
         [(arguments, tracker)] = opened
-        assert arguments == (run.folder / "logs", "mine", "mine run") and tracker.closed
+        assert arguments == (run.folder / "logs", "mine", "mine run")
+        assert tracker.closed
     bare = recipe_loader.load("rock_paper_scissors", [])
     with new_run(bare, tmp_path / "bare") as run, trackers.open_trackers(run) as none:
         assert none == []

@@ -48,7 +48,8 @@ def execute(folder, *statements):
 
 
 def test_a_whole_run(run, tmp_path):
-    assert states(run) == WHOLE and mend(run) == []
+    assert states(run) == WHOLE
+    assert mend(run) == []
     with pytest.raises(RunError, match=r"no run here \(config.yaml and ledger.sqlite are"):
         examine(tmp_path)
 
@@ -64,7 +65,8 @@ def test_weights_are_damaged_unchecked_or_gone(run):
         "players/poet/.state/2", "unchecked", "has no checksums"
     )
     for part in ("players/poet/1", "players/poet/10"):
-        assert found[part].state == "damaged" and "weights.bin" in found[part].note
+        assert found[part].state == "damaged"
+        assert "weights.bin" in found[part].note
         assert found[part].note.endswith(". check --mend sets it aside, and resume makes it again")
         assert str(run) not in found[part].note
     assert mend(run) == [
@@ -74,7 +76,8 @@ def test_weights_are_damaged_unchecked_or_gone(run):
     assert sorted(p.name for p in poet.iterdir()) == [
         *(".state", "damaged-1", "damaged-10", "notes")
     ]
-    assert "players/poet/1" not in states(run) and mend(run) == []
+    assert "players/poet/1" not in states(run)
+    assert mend(run) == []
 
 
 def test_generations_that_are_gone_are_missing_unless_others_hold_them(run):
@@ -135,7 +138,8 @@ def test_many_changed_rows_are_named_in_part(run):
 def test_a_ledger_that_is_gone_or_none(run):
     (run / "ledger.sqlite").write_bytes(b"no database " * 400)
     found = {each.part: each.state for each in examine(run)}
-    assert found["ledger.sqlite"] == "damaged" and found["config.yaml"] == "whole"
+    assert found["ledger.sqlite"] == "damaged"
+    assert found["config.yaml"] == "whole"
     for file in run.glob("ledger.sqlite*"):
         file.unlink()
     assert examine(run) == [

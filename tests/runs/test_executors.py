@@ -227,7 +227,9 @@ def test_workers_end_with_what_they_are_for(failing):
 
     worker = Scripted(set())
     with suppress(ZeroDivisionError), workers(One()) as pool:
-        assert pool is not None and pool.submit(UNIT).result() == b"1" and not worker.closed
+        assert pool is not None
+        assert pool.submit(UNIT).result() == b"1"
+        assert not worker.closed
         assert 1 / (not failing)
     assert worker.closed
     with workers(Local()) as nobody:
@@ -262,7 +264,8 @@ def test_workers_free_their_memory_when_what_they_opened_is_not_needed():
     pool.submit(UNIT).result()
     pool.release()
     pool.release()
-    assert done.acquire(timeout=20) and done.acquire(timeout=20)
+    assert done.acquire(timeout=20)
+    assert done.acquire(timeout=20)
     pool.submit(UNIT).result()
     pool.close()
     assert seen == [Act, ReleaseAll, Act]
@@ -326,7 +329,8 @@ def test_a_process_that_ends_is_lost_and_another_is_started(reads, monkeypatch):
     if reads == "cat":
         assert worker.do(b"an order") == b"an order" == worker.do(b"an order")
         first = worker._process
-        assert first is not None and first.poll() is None
+        assert first is not None
+        assert first.poll() is None
         worker.close()
         assert first.wait(10) == -signal.SIGKILL
     else:
@@ -344,7 +348,8 @@ def test_a_worker_answers_on_a_pipe_of_its_own_until_no_order_comes():
         with pytest.raises(EquipoiseError, match="a worker failed"):
             done.value(list)
     process = worker._process
-    assert process is not None and process.stdin is not None
+    assert process is not None
+    assert process.stdin is not None
     process.stdin.close()
     assert process.wait(60) == 0
 
@@ -357,7 +362,8 @@ def test_a_number_of_processes_is_short_for_their_executor():
     assert read("local").open() is None
     assert short_form({"workers": 3}) == {"workers": 3}
     longer = {"kind": "ray", "processes": 3}
-    assert short_form(longer) is longer and short_form(["processes"]) == ["processes"]
+    assert short_form(longer) is longer
+    assert short_form(["processes"]) == ["processes"]
 
 
 def test_workers_leave_out_what_nobody_can_act_on():

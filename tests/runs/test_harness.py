@@ -59,7 +59,8 @@ def test_imported_scores_lie_beside_the_run(command, folder, player, tmp_path):
     target = f"{folder}@{player}"
     options = ("--from", "lm_eval", "--json")
     [first] = command("import-scores", target, file, *options).facts
-    assert first["player"] == f"{player}@0" and first["source"] == "lm_eval 0.4.13"
+    assert first["player"] == f"{player}@0"
+    assert first["source"] == "lm_eval 0.4.13"
     command("import-scores", target, file, *options)  # again: nothing new
     [result] = recorded(folder)
     assert result.metrics["acc"].mean == 0.6
@@ -160,16 +161,20 @@ def test_what_a_harness_measured_is_recorded_once_with_its_own_results(run_of_a_
     harness = Counting(tasks=("length",))
     [result] = measure_by_harness(run, [policy], harness)
     mean = result.metrics["length"].mean
-    assert (result.player, result.name, mean) == ("policy@0", "length", mean) and mean > 0
+    assert (result.player, result.name, mean) == ("policy@0", "length", mean)
+    assert mean > 0
     [stage] = run.ledger.stages("harness")
-    assert stage.generation == 0 and 0 <= stage.seconds <= time.perf_counter() - began
+    assert stage.generation == 0
+    assert 0 <= stage.seconds <= time.perf_counter() - began
     written = json.loads((run.folder / "harness" / stage.facts["file"]).read_text())
-    assert len(written["model"]) == mean and written["dtype"] == "float32"
+    assert len(written["model"]) == mean
+    assert written["dtype"] == "float32"
     assert stage.facts["results"] == [result.facts()]
     replies = run.folder / "harness" / "policy@0-replies.txt"
     assert replies.read_text() == written["model"]
     replies.unlink()
-    assert measure_by_harness(run, [policy], harness) == [result] and not replies.exists()
+    assert measure_by_harness(run, [policy], harness) == [result]
+    assert not replies.exists()
     # another version of the harness, or another bound, measures anew
     for other in (Counting(tasks=("length",), version="2"), Counting(tasks=("length",), limit=3)):
         measure_by_harness(run, [policy], other)
@@ -223,7 +228,8 @@ def test_lm_eval_measures_the_base_and_the_adapter(command, adapter_copy, by_lm_
     ]
     for row in rows:
         assert row["source"].startswith("lm_eval 0.")
-        assert row["n"] == 3 and row["metrics"][row["headline"]]["low"] is not None
+        assert row["n"] == 3
+        assert row["metrics"][row["headline"]]["low"] is not None
     assert all("acc" in row["differences"] for row in rows[1:2])
 
     files = sorted(adapter_copy.glob("harness/lm_eval-*.json"))
@@ -264,7 +270,8 @@ def test_lm_eval_says_which_task_is_unknown_and_that_the_hub_is_away(
     unknown = list(by_lm_eval)
     unknown[3] = "tiny_choice"
     result = command("evaluate", adapter_copy, *unknown)
-    assert result.code == 2 and "has no task 'tiny_choice'" in result.err
+    assert result.code == 2
+    assert "has no task 'tiny_choice'" in result.err
     assert "tiny_choices" in result.err
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     of_hub = list(by_lm_eval)

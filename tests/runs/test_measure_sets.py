@@ -86,14 +86,17 @@ def test_what_is_recorded_is_not_asked_again(run, sums):
     first = run.evaluate(sums, judge="exact", progress=False)
     assert asked() == 2 * len(SUMS)
     assert scores(first) == {"adds@0": 1.0, "guesses@0": 0.0}
-    assert run.evaluate(sums, judge="exact", progress=False) == first and not asked()
+    assert run.evaluate(sums, judge="exact", progress=False) == first
+    assert not asked()
     # Another name and another judge read the recorded answers.
     other = run.evaluate(f"other={sums}", judge="shorter", progress=False)
-    assert scores(other) == {"adds@0": -1.25, "guesses@0": -1.0} and not asked()
+    assert scores(other) == {"adds@0": -1.25, "guesses@0": -1.0}
+    assert not asked()
     # Of a file that grew, only what is new.
     write(run.path.parent / "more.jsonl", [*SUMS, ("6+1", "7")])
     grown = run.evaluate("more.jsonl", judge="exact", progress=False)
-    assert asked() == 2 and scores(grown) == {"adds@0": 1.0, "guesses@0": 0.2}
+    assert asked() == 2
+    assert scores(grown) == {"adds@0": 1.0, "guesses@0": 0.2}
 
 
 def test_other_facts_are_judged_anew(run, sums):
@@ -101,12 +104,14 @@ def test_other_facts_are_judged_anew(run, sums):
     asked()
     write(run.path.parent / sums, [(text, "7") for text, _ in SUMS])
     again = run.evaluate(sums, judge="exact", progress=False)
-    assert not asked() and scores(again) == {"adds@0": 0.0, "guesses@0": 1.0}
+    assert not asked()
+    assert scores(again) == {"adds@0": 0.0, "guesses@0": 1.0}
 
 
 def test_samples_limit_and_players(run, sums):
     [result] = run.evaluate(sums, "adds", "exact", {"samples": 3, "limit": 2}, progress=False)
-    assert asked() == 6 and (result.n, result.answers, result.player) == (2, 6, "adds@0")
+    assert asked() == 6
+    assert (result.n, result.answers, result.player) == (2, 6, "adds@0")
 
 
 def test_answers_are_read_again_as_they_were_measured_or_not_at_all(run, sums):
@@ -186,7 +191,8 @@ def test_a_comparing_judge_meets_the_data_s_answers_or_the_start(run, sums):
     given = {"prompts": sums, "reference": "answer"}
     [result] = run.evaluate(given, "guesses", judge, progress=False)
     # 7 is larger than 2 and 5, and smaller than 8 and 12.
-    assert result.headline == "win_rate" and result.score.mean == 0.5
+    assert result.headline == "win_rate"
+    assert result.score.mean == 0.5
     # No player is better than itself: equal texts are a tie, without a question.
     [start] = run.evaluate(sums, "adds", judge, progress=False)
     assert start.score.mean == 0.5
@@ -195,7 +201,8 @@ def test_a_comparing_judge_meets_the_data_s_answers_or_the_start(run, sums):
 def test_a_game_s_rules_may_ask(run, sums):
     settings = {"game": {"kind": "answers", "samples": 2}}
     [result] = run.evaluate(sums, "adds", "exact", settings, progress=False)
-    assert result.answers == 2 * len(SUMS) and result.score.mean == 1.0
+    assert result.answers == 2 * len(SUMS)
+    assert result.score.mean == 1.0
 
 
 def test_further_turns_are_asked_below_the_answers(run):
@@ -224,13 +231,16 @@ def test_results_are_in_status_frame_export_and_report(run, sums):
     labels = [line["label"] for line in run.status()["headlines"]]
     assert labels == ["sums (score) of adds@0", "sums (score) of guesses@0"]
     frame = run.benchmarks()
-    assert list(frame["set"]) == ["sums", "sums"] and list(frame["mean"]) == [1.0, 0.0]
+    assert list(frame["set"]) == ["sums", "sums"]
+    assert list(frame["mean"]) == [1.0, 0.0]
     run.export("out")
     rows = pq.read_table("out/benchmark_items.parquet").to_pylist()
-    assert len(rows) == 2 * len(SUMS) and {row["value"] for row in rows} == {0.0, 1.0}
+    assert len(rows) == 2 * len(SUMS)
+    assert {row["value"] for row in rows} == {0.0, 1.0}
     assert pq.read_table("out/benchmarks.parquet").num_rows == 2
     page = run.report().read_text()
-    assert 'id="benchmarks"' in page and "sums (exact)" in page
+    assert 'id="benchmarks"' in page
+    assert "sums (exact)" in page
 
 
 def test_generations_are_compared_item_by_item_with_the_start(run):
@@ -259,7 +269,8 @@ def test_generations_are_compared_item_by_item_with_the_start(run):
         with pytest.raises(RunError, match="no player 'nobody'"):
             benchmarks.record(opened, PlayerId("nobody"), result(0.5))
     first, second = run.beside_start()
-    assert first.start is None and second.start == first.result
+    assert first.start is None
+    assert second.start == first.result
     difference = second.differences["acc"]  # of the three items that both have
     assert (difference.mean, difference.n) == (pytest.approx(1 / 3), 3)
     assert difference.low < 0 < difference.high  # t on 1, 0, 0
@@ -281,7 +292,8 @@ def test_a_start_measured_on_other_items_later_keeps_its_own(run):
             items = [ItemScores(item="i", values={"acc": mean})]
             benchmarks.record(opened, PlayerId("adds", age), result(mean, key), items)
     *_, later = run.beside_start()
-    assert later.start.score.mean == 0.25 and later.differences["acc"].mean == 0.25
+    assert later.start.score.mean == 0.25
+    assert later.differences["acc"].mean == 0.25
 
 
 # -- sets in recipes
@@ -300,11 +312,13 @@ def test_a_recipe_measures_its_sets_and_chooses_by_a_dev_set(sums):
         evaluate={"kind": "held_out", "samples": 1, "select_by": "sums", **evaluate},
     )
     [planned] = equipoise.plan(recipe).sets
-    assert (planned.items, planned.answers) == (4, 8) and not asked()
+    assert (planned.items, planned.answers) == (4, 8)
+    assert not asked()
     run = equipoise.run(recipe, out="chosen", progress=False)
     facts = run.status()
     labels = {line["label"]: line["value"] for line in facts["headlines"]}
-    assert "chosen: adds@0" in labels and facts["finished"]
+    assert "chosen: adds@0" in labels
+    assert facts["finished"]
     frame = run.measures()
     assert dict(zip(frame["player"], frame["score"], strict=True)) == {
         "adds@0": 1.0,
@@ -323,7 +337,8 @@ def test_players_that_do_not_learn_may_play_a_tournament(sums):
         evaluate={"samples": 2},
     )
     run = equipoise.run(recipe, out="tournament", progress=False)
-    assert run.status()["finished"] and len(run.matches("train")) == 4
+    assert run.status()["finished"]
+    assert len(run.matches("train")) == 4
     ratings = run.ratings()
     last = ratings[(ratings["by"] == "matches") & (ratings["generation"] == 1)]
     assert list(last["name"]) == ["adds", "guesses"]
@@ -390,7 +405,8 @@ def test_a_model_s_run_is_used_again_for_the_same_model_alone(sums):
         player_settings={"max_new_tokens": 2},
         progress=False,
     )
-    assert again.path == first.path and len(again.matches()) == len(SUMS)
+    assert again.path == first.path
+    assert len(again.matches()) == len(SUMS)
     with pytest.raises(RunError, match="holds a run of other settings"):
         equipoise.evaluate("builtin", sums, "exact", out="model", progress=False)
     with pytest.raises(ConfigError, match="needs the model's name there"):
@@ -428,7 +444,8 @@ def test_a_judges_dice_are_the_sets_own_whoever_is_judged(recorded_folder):
         plain = _judge_context(run, of_set())
         assert plain.game.kind == of_set().game_played.kind
         played = _judge_context(run, of_set(game={"kind": "answers", "samples": 2}))
-        assert played.game.kind == "answers" and played.game.samples == 2
+        assert played.game.kind == "answers"
+        assert played.game.samples == 2
         own = dice(of_set())
         directory.config = directory.config.model_copy(update={"seed": directory.config.seed + 1})
         assert dice(of_set()) != own

@@ -50,7 +50,8 @@ def test_one_that_is_stopped_for_a_moment_goes_on(worker, monkeypatch):
     stop(process)
     threading.Timer(0.3, os.kill, (process.pid, signal.SIGCONT)).start()
     assert msgspec.msgpack.decode(worker.do(ORDER), type=Done).error == ""
-    assert worker._process is process and not is_stopped(process.pid)
+    assert worker._process is process
+    assert not is_stopped(process.pid)
 
 
 def test_a_pool_has_the_unit_of_a_stopped_worker_done_again(worker):

@@ -47,7 +47,8 @@ def unknown(kind):
 )
 def test_a_kind_that_there_is_not(keys, kind, said, values):
     found = suggest_kind(unknown(kind), keys, values)
-    assert bool(found) == bool(said) and said in found
+    assert bool(found) == bool(said)
+    assert said in found
     assert not found or found.startswith(f"unknown kind '{kind}'; ")
 
 
@@ -84,7 +85,8 @@ def test_an_option_that_there_is_not(option, line, said, values):
 def test_names_of_other_programs(values):
     for table in ("options", "verbs", "settings"):
         names = suggestions.other_names(table)
-        assert names and all(names.values())
+        assert names
+        assert all(names.values())
     verbs = suggestions.other_names("verbs")
     assert {name: verb_called(name) for name in verbs} == {n: v[0] for n, v in verbs.items()}
     assert verb_called("zzz") == ""
@@ -128,7 +130,8 @@ def test_settings_that_may_change_once_a_run_has_begun():
             extending.check_allowed(key, f"-s {key}=1")
         said = str(refused.value)
         assert said.startswith(f"-s {key}=1: cannot change once the run has begun: {why}")
-        assert "These may: generations (more of them" in said and "retries, timeout" in said
+        assert "These may: generations (more of them" in said
+        assert "retries, timeout" in said
 
 
 def test_what_may_only_grow():

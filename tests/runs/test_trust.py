@@ -100,7 +100,8 @@ def test_reading_executes_nothing_of_the_runs(begun, command, monkeypatch):
     command("rate", run, "--by", "bradley_terry")
     assert not (run.parent / "executed").exists()
     assert not (begun.parent / "executed").exists()
-    assert "mine" not in sys.modules and len(sys.path) == before
+    assert "mine" not in sys.modules
+    assert len(sys.path) == before
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,8 @@ def test_a_strangers_run_is_played_with_consent_alone(begun, command, monkeypatc
     (run / "players" / "policy" / "1" / "adapter_config.json").write_text("{}")
     for options in DOORS.values():
         done = command(*(str(option).format(run=run) for option in options))
-        assert done.code == 2 and "--trust" in done.err
+        assert done.code == 2
+        assert "--trust" in done.err
         for named in (
             "mine:Mine",
             "mine:answer",
@@ -133,7 +135,9 @@ def test_a_strangers_run_is_played_with_consent_alone(begun, command, monkeypatc
         assert "secret" not in done.err
     assert not (run.parent / "executed").exists()
     done = command("resume", run, "--directory", ".", "--trust")
-    assert done.code == 0 and "mine:Mine" in done.err  # named before it is imported
+    # named before it is imported
+    assert done.code == 0
+    assert "mine:Mine" in done.err
     assert (run.parent / "executed").exists()
     assert command("resume", run).code == 0  # what was agreed to is remembered
 
@@ -141,10 +145,8 @@ def test_a_strangers_run_is_played_with_consent_alone(begun, command, monkeypatc
 def test_ones_own_run_is_not_asked_about(begun, command, monkeypatch):
     monkeypatch.chdir(begun.parent)
     done = command("resume", "run")
-    assert (
-        done.code == 0
-        and "note: sends texts and the key in A_KEY to http://127.0.0.1:9" in done.err
-    )
+    assert done.code == 0
+    assert "note: sends texts and the key in A_KEY to http://127.0.0.1:9" in done.err
 
 
 def test_a_run_that_was_changed_on_the_way_is_a_strangers(begun, monkeypatch):
@@ -163,7 +165,8 @@ def test_a_recipe_says_what_it_runs_before_it_does(command, tmp_path, monkeypatc
     monkeypatch.delitem(sys.modules, "mine", raising=False)
     (tmp_path / "mine.py").write_text("raise SystemExit(7)\n")
     done = command("plan", *FINITE, "-s", "training_ratings=mine:Mine")
-    assert done.code == 2 and "SystemExit" in done.err
+    assert done.code == 2
+    assert "SystemExit" in done.err
     assert "note: runs code that is not Equipoise's: mine:Mine" in done.err
 
 
@@ -253,7 +256,8 @@ def test_the_game_of_a_strangers_run_reads_nothing(harmless, monkeypatch):
 def test_a_league_is_rated_anew_with_consent_alone(begun, command, monkeypatch):
     run = alter(as_a_stranger(begun, monkeypatch), evaluate={"kind": "held_out"})
     done = command("rate", run, "--of", "league")
-    assert done.code == 2 and "--trust" in done.err
+    assert done.code == 2
+    assert "--trust" in done.err
 
 
 def test_another_run_is_read_for_its_owner_alone(harmless, monkeypatch):
@@ -294,7 +298,8 @@ def test_judges_open_from_any_folder_as_they_are_named(harmless, monkeypatch):
     alter(harmless, judge=judge)
     with RunDirectory.read(harmless) as run:
         named = run.config.judge
-        assert run.from_anywhere(named) is named and as_trained(run)["judge"] == named.settings()
+        assert run.from_anywhere(named) is named
+        assert as_trained(run)["judge"] == named.settings()
         monkeypatch.chdir(there)
         whole = Judge.model_validate(as_trained(run)["judge"])
         for each in (whole, run.from_anywhere(Judge.model_validate(panel)).judges["first"]):
@@ -424,13 +429,19 @@ def test_a_person_at_a_terminal_is_asked_once_about_a_strangers_run(begun, monke
 
     monkeypatch.setattr(typer, "confirm", confirm)
     terminal = SimpleNamespace(isatty=lambda: True)
-    assert ask_for_trust(run, False) is False and not asked  # nobody sits there
+    # nobody sits there
+    assert ask_for_trust(run, False) is False
+    assert not asked
     monkeypatch.setattr(sys, "stdin", terminal)
     monkeypatch.setattr(sys.stderr, "isatty", terminal.isatty, raising=False)
-    assert ask_for_trust(run, True) is True and not asked
-    assert ask_for_trust(run.parent / "none", False) is False and not asked
+    assert ask_for_trust(run, True) is True
+    assert not asked
+    assert ask_for_trust(run.parent / "none", False) is False
+    assert not asked
     assert [ask_for_trust(run, False) for _ in range(2)] == [True, False]
     assert asked == ["Do you trust it?"] * 2
     monkeypatch.setenv("XDG_STATE_HOME", str(begun.parents[1] / "state"))
-    assert ask_for_trust(begun, False) is False and len(asked) == 2  # one's own
+    # one's own
+    assert ask_for_trust(begun, False) is False
+    assert len(asked) == 2
     assert f"{run} was not begun here by you. It\n  " in capsys.readouterr().err

@@ -63,7 +63,8 @@ def test_the_newest_rewards_are_held_against_as_many_before_them():
     """Newest first; a gain of up to a tenth is none."""
     turns = BestResponse(order=("blue", "red"), window=2, gain=0.1)
     assert not turns._has_settled([0.2, 0.2, 0.0]), "too few"
-    assert turns._has_settled([0.1, 0.1, 0.0, 0.0]) and turns._has_settled([0.2, 0.0, 0.0, 0.0])
+    assert turns._has_settled([0.1, 0.1, 0.0, 0.0])
+    assert turns._has_settled([0.2, 0.0, 0.0, 0.0])
     assert not turns._has_settled([0.12, 0.12, 0.0, 0.0])
     assert turns._has_settled([0.12, 0.12, 0.0, 0.2, 9.0]), "older ones do not count"
 

@@ -147,7 +147,8 @@ def test_a_judge_with_a_model_of_its_own_judges_there_as_here(pool, reward_folde
     for one, other in zip(there, here, strict=True):
         assert one.by_seat("score") == pytest.approx(other.by_seat("score"), abs=1e-5)
     sizes = [(len(unit.matches), sorted(unit.prompts)) for unit in done_by(pool)]
-    assert sizes == [(2, ["p0", "p1"]), (1, ["p2"])] and sum(heard) >= 6
+    assert sizes == [(2, ["p0", "p1"]), (1, ["p2"])]
+    assert sum(heard) >= 6
     rule = Judge.build("shorter").at(TestContext())
     assert len(Dispatcher(pool, 2).judge(rule, matches, prompts)) == 3
     assert len(done_by(pool)) == 2, "rules are asked here"
@@ -176,7 +177,8 @@ def test_a_training_there_learns_what_it_learns_here(pool, player, tmp_path):
     trainer = Learner.build({**quick, "save_steps": 0})
     away, home = Dispatcher(pool, 2), Dispatcher(None, 2)
     several = Learner.build({**quick, "launch": {"num_processes": 2}})
-    assert away.trains(trainer) and isinstance(trainer, FineTuning)
+    assert away.trains(trainer)
+    assert isinstance(trainer, FineTuning)
     assert not (home.trains(trainer) or away.trains(several))
     assert not away.trains(Learner.build("policy_gradient"))
     here_lines, here = batch("here")
@@ -206,14 +208,16 @@ def test_a_runner_keeps_what_it_opened_for_its_epoch_and_says_what_failed(tmp_pa
     assert [move.text for move in ask(act, 0, list[Move])] == ["b", "a", "a"]
     opened = dict(runner._actors)
     ask(act, 0, list[Move])
-    assert len(opened) == 2 and all(runner._actors[key] is opened[key] for key in opened)
+    assert len(opened) == 2
+    assert all(runner._actors[key] is opened[key] for key in opened)
     closed = []
     for name, actor in opened.items():
         actor.close = partial(closed.append, name)
     ask(act, 1, list[Move])
     assert not any(runner._actors[key] is opened[key] for key in opened)
     assert sorted(closed) == sorted(opened)
-    assert ask(units.ReleaseAll(), 1, None) is None and runner._actors == {}
+    assert ask(units.ReleaseAll(), 1, None) is None
+    assert runner._actors == {}
     odd = Act([Weighted(Part("no.module:Kind", {}), None)], [0], VIEWS[:1], [1])
     with pytest.raises(EquipoiseError, match=r"(?s)a worker failed:.*no\.module"):
         ask(odd, 1, list[Move])

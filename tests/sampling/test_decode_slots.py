@@ -42,7 +42,8 @@ def test_a_tokens_die_is_of_its_row_and_its_place():
         expected = [int(1000 * die) for die in dice]
         assert answer.token_ids == expected[: len(answer.token_ids)]
     assert answers[1].token_ids == answers[0].token_ids[:4]
-    assert len(set(answers[0].token_ids)) == 6 and answers[0].token_ids != answers[2].token_ids
+    assert len(set(answers[0].token_ids)) == 6
+    assert answers[0].token_ids != answers[2].token_ids
 
 
 def test_an_answer_ends_at_its_limit_or_its_end_and_says_which():

@@ -184,7 +184,8 @@ def test_a_pool_keeps_a_prompt_at_one_server_and_outlives_the_other(vllm_server,
     actor = player(*servers, sampler={"probes": 0}).open(None, Resources())
     moves = actor.act(VIEWS, SEEDS)
     prompts = [{tuple(body["prompt"]) for body in s.asked()} for s in servers]
-    assert all(prompts) and not prompts[0] & prompts[1]
+    assert all(prompts)
+    assert not prompts[0] & prompts[1]
     servers[0].stop()
     servers[0].break_after = 0  # connections that are kept open break, too
     assert ids(actor.act(VIEWS, SEEDS)) == ids(moves) == ids(play(player()))
@@ -197,7 +198,8 @@ def test_raw_logprobs_are_refused(vllm_server, player):
         play(player(server))
     server.tells_mode = True
     (fault,) = sampler_faults(player(server).sampler)
-    assert "raw_logprobs" in fault and "equipoise sampler" in fault
+    assert "raw_logprobs" in fault
+    assert "equipoise sampler" in fault
 
 
 def test_other_weights_are_refused(vllm_server, player):
@@ -221,7 +223,8 @@ def test_a_server_sleeps_while_a_learner_needs_the_memory(vllm_server, player):
     first = actor.act(VIEWS, SEEDS)
     actor.sleep()
     assert server.asleep
-    assert actor.act(VIEWS, SEEDS) == first and not server.asleep
+    assert actor.act(VIEWS, SEEDS) == first
+    assert not server.asleep
     actor.close()
     assert server.asleep
     again = player(server, sampler={"sleep": True}).open(None, Resources())
@@ -233,7 +236,8 @@ def test_a_server_that_was_told_to_stay_awake_is_left_awake(vllm_server, player)
     actor = player(server).open(None, Resources())
     actor.act(VIEWS[:1], SEEDS[:1])
     actor.close()
-    assert not server.asleep and "/sleep?level=1" not in server.paths()
+    assert not server.asleep
+    assert "/sleep?level=1" not in server.paths()
 
 
 URL = {"base_url": "http://127.0.0.1:1"}

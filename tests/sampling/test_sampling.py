@@ -214,7 +214,8 @@ def test_one_prompt_with_many_seeds_is_read_once_and_sampled_apart(model, monkey
     shapes = watch(model("llama"), monkeypatch)
     prompt, other = prompts_of([14, 10])
     answers = run(model("llama"), [prompt, other, prompt, prompt], limit=6)
-    assert shapes[0] == (2, 14) and shapes[1] == (4, 1)
+    assert shapes[0] == (2, 14)
+    assert shapes[1] == (4, 1)
     assert answers[2].token_ids == run(model("llama"), [prompt], seeds=[2], limit=6)[0].token_ids
     assert len({tuple(answer.token_ids) for answer in answers}) == 4
 
@@ -224,9 +225,8 @@ def test_finished_rows_leave_the_batch(model, monkeypatch):
     limits = [2, 3, 4, 5, 6, 7, 8, 30]
     prompts = prompts_of([10] * 8)
     answers = run(model("llama"), prompts, limit=limits)
-    assert [len(answer.token_ids) for answer in answers] == limits and not any(
-        answer.ended for answer in answers
-    )
+    assert [len(answer.token_ids) for answer in answers] == limits
+    assert not any(answer.ended for answer in answers)
     rows = [rows for rows, _ in shapes[1:]]
     assert rows == [sum(limit > done for limit in limits) for done in range(1, 30)]
     assert (
@@ -291,7 +291,8 @@ def test_progress_is_told_while_answers_grow(model, monkeypatch):
     with progress.following(heard.append):
         run(model("llama"), prompts_of([5, 9, 3, 4]), limit=10, batch_size=2)
     assert len(heard) >= 20  # two batches of ten steps
-    assert max(heard) < 0.5 and sum(heard) == pytest.approx(4)
+    assert max(heard) < 0.5
+    assert sum(heard) == pytest.approx(4)
     run(model("llama"), prompts_of([5]), limit=2)
     assert sum(heard) == pytest.approx(4)  # nobody follows any more
 
@@ -419,7 +420,8 @@ def test_what_is_impossible_never_comes(number, vocabulary):
         token_B, logprob_B, _ = choose(
             logits_BV, torch.tensor([number], dtype=torch.float64), choice
         )
-        assert token_B.tolist() == [vocabulary // 2] and logprob_B.tolist() == [0.0]
+        assert token_B.tolist() == [vocabulary // 2]
+        assert logprob_B.tolist() == [0.0]
 
 
 def test_a_batch_of_prompts_does_not_copy_the_head() -> None:

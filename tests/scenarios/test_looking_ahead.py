@@ -76,7 +76,8 @@ def test_the_step_behind_a_half_step_begins_at_its_beginning_and_learns_from_its
 ):
     """In generation 1 nothing is learned, so that the weights are those it began from."""
     odd = command("plan", "quickstart", *TINY, "-s", "loss=extragradient")
-    assert odd.code == 2 and "generation 1 is a half step" in odd.err
+    assert odd.code == 2
+    assert "generation 1 is a half step" in odd.err
     slow = {"learner": {"learning_rate": {0: 1e-3, 1: 1e-12, 2: 1e-3}}}
     given = settings(loss="extragradient", generations=4, by_generation=slow)
     given += settings(learner__learning_rate=1e-3)
@@ -93,7 +94,8 @@ def test_the_step_behind_a_half_step_begins_at_its_beginning_and_learns_from_its
         return max(float((one[name] - other[name]).abs().max()) for name in names)
 
     # π_1 is π_0 moved, π_2 is π_0 again, and π_3 is π_2 moved
-    assert distance(half, full) > 1e-3 and distance(again, full) > 1e-3
+    assert distance(half, full) > 1e-3
+    assert distance(again, full) > 1e-3
     with RunDirectory.read(tmp_path / "all") as run:
         for t in range(4):
             learned = [line for key, line in run.ledger.metrics() if key == f"{t}/learn/policy"]
@@ -101,7 +103,8 @@ def test_the_step_behind_a_half_step_begins_at_its_beginning_and_learns_from_its
             assert t != 1 or abs(begins) < 1e-3
             texts = {turn.move.text for m in run.ledger.matches("train", t) for turn in m.turns}
             pairs = run.ledger.pairs(t, PlayerId("policy", t))
-            assert pairs and {pair.chosen for pair in pairs} <= texts
+            assert pairs
+            assert {pair.chosen for pair in pairs} <= texts
         opponents = {name for (name,) in run.ledger.rows("SELECT DISTINCT player FROM logprobs")}
         births = {birth.player.generation: birth.parent for birth in run.ledger.players()}
     assert opponents == {"policy@0", "policy@2"}, "no half step is an opponent"

@@ -21,7 +21,8 @@ def test_the_opponents_answer_the_same_prompts(command, tmp_path):
         judged = run.ledger.judgements_of(match.id for match in asked)
         learner = PlayerId("policy", 1)
         pairs = run.ledger.pairs(1, learner)
-    assert {match.prompt for match in asked} == dealt and len(judged) == len(asked)
+    assert {match.prompt for match in asked} == dealt
+    assert len(judged) == len(asked)
     assert {seat for match in asked for seat in match.seats.values()} == {PlayerId("policy", 0)}, (
         "π_1's own answers are those of the training matches"
     )

@@ -155,7 +155,8 @@ def test_only_those_whose_turn_it_is_grow_older_and_only_what_is_measured_is_kep
 def test_who_watches_hears_what_the_moves_were_paid(calm):
     with RunDirectory.read(calm[0]) as run:
         paid = [facts["reward"] for *_, facts, _ in run.ledger.stages("episodes")]
-    assert paid and [shown["reward"] for shown in calm[2].shown if "reward" in shown] == paid
+    assert paid
+    assert [shown["reward"] for shown in calm[2].shown if "reward" in shown] == paid
 
 
 @pytest.mark.long
@@ -216,7 +217,8 @@ def test_damaged_states_are_set_aside_and_their_updates_repeated(calm, tmp_path)
     measured = go_on(folder, monitor)
     shown = " ".join(str(named.get("set_aside", "")) for named in monitor.shown)
     assert "its checksum is another); it is damaged-1 now" in shown
-    assert "state.pt: is missing or damaged (" in shown and "damaged-3 now" in shown
+    assert "state.pt: is missing or damaged (" in shown
+    assert "damaged-3 now" in shown
     for aside in folder.rglob("damaged-*"):
         shutil.rmtree(aside)
     same(folder, measured, calm)

@@ -32,7 +32,8 @@ def test_one_league_reaches_the_equilibrium_exactly(tmp_path):
     run = play(tmp_path)
     last = measured(run)[-1]
     assert last.policies[ANYBODY] == pytest.approx(np.array([1, 10, 5]) / 16, abs=1e-12)
-    assert last.exploitability < 1e-12 and last.values[ANYBODY] == pytest.approx(0)
+    assert last.exploitability < 1e-12
+    assert last.values[ANYBODY] == pytest.approx(0)
     with RunDirectory.read(run.path) as opened:
         assert any("exploitability" in line.label for line in headlines(opened))
     assert "The growing league" in (run.path / "report.html").read_text()

@@ -267,10 +267,8 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, r
     )  # the chosen player may be the best of the start: one test, not two
     assert counts["matches"] + counts["held_out_matches"] - records["matches"] in (0, spared)
     assert counts["judgements"] - records["judgements"] in (0, spared)
-    assert (
-        records["pairs"] <= counts["pairs_at_most"]
-        and records["episodes"] <= counts["episodes_at_most"]
-    )
+    assert records["pairs"] <= counts["pairs_at_most"]
+    assert records["episodes"] <= counts["episodes_at_most"]
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
     resolved = recipe_loader.load(name, [part for part in arguments(name, rows) if part != "-s"])
     (learned,) = resolved.turns.expected_learners(resolved.learning, 1)
@@ -300,13 +298,15 @@ def test_mnpo_runs_against_nobody_and_by_the_bernoulli_distance(loss, command, t
     done = command("run", "rock_paper_scissors", *given, "--out", "run")
     assert done.code == 0, done.err
     gains = open_run(tmp_path / "run").measures().deviation_gains
-    assert len(gains) == 3 and (gains >= 0).all()
+    assert len(gains) == 3
+    assert (gains >= 0).all()
 
 
 def test_the_talk_does_not_compare_answers_with_themselves():
     """From the second turn on hardly two chats are one, and a group is of one answer."""
     learner = recipe_loader.load("gtalign_talk").learner
-    assert learner.estimator.kind == "batch" and not learner.estimator.by_group
+    assert learner.estimator.kind == "batch"
+    assert not learner.estimator.by_group
 
 
 @pytest.mark.long
@@ -325,7 +325,9 @@ def test_jailbreaks_are_asked_and_a_second_judge_measures(rows, command, tmp_pat
     assert done.code == 0, done.err
     run = open_run(tmp_path / "run")
     training, measuring = (set(run.judgements(part).judge) for part in ("train", "held_out"))
-    assert training and measuring and not training & measuring
+    assert training
+    assert measuring
+    assert not training & measuring
     asked = run.benchmarks()
     assert {"attack_success", "over_refusal"} <= set(asked.metric)
     assert set(asked.benchmark) == {"attacks", "over_refusal"}
@@ -345,9 +347,11 @@ def test_generation_0_learns_from_the_pairs_of_the_data(rows, command, tmp_path)
     run = open_run(tmp_path / "run")
     first, later = run.pairs(0), run.pairs(1)
     assert set(run.matches("train").generation) == {1}
-    assert len(first) == 12 and set(first.rejected) == {"No idea."}
+    assert len(first) == 12
+    assert set(first.rejected) == {"No idea."}
     assert all(text.startswith("It is ") for text in first.chosen)
-    assert len(later) and not set(later.rejected) & {"No idea."}
+    assert len(later)
+    assert not set(later.rejected) & {"No idea."}
 
 
 def test_sparta_as_released_samples_its_grades_and_sorts_equals():
@@ -383,7 +387,8 @@ def test_rows_without_pairs_are_refused_before_the_run(rows, command):
 def test_variants_stand_under_the_recipe_that_they_extend(command):
     groups = variants()
     names = [*groups, *(name for group in groups.values() for name in group)]
-    assert sorted(names) == list(recipe_loader.recipe_descriptions()) and 10 <= len(groups) <= 16
+    assert sorted(names) == list(recipe_loader.recipe_descriptions())
+    assert 10 <= len(groups) <= 16
     assert {"mnpo_eight_gpus", "mnpo_as_released"} <= set(groups["mnpo"])
     shown = command("recipes").out
     assert all(f"{name} " in shown for name in groups)

@@ -146,7 +146,8 @@ def test_players_are_as_old_as_the_generation_and_judges_sit_in_no_seat(run):
         for match, by_voter in played:
             assert all(player.generation == ages[player.name] for player in match.seats.values())
             sitting = {player.name for player in match.seats.values()}
-            assert len(sitting) == 2 and set(by_voter) == set(SKILLS) - sitting
+            assert len(sitting) == 2
+            assert set(by_voter) == set(SKILLS) - sitting
             for voter, by_seat in by_voter.items():
                 strictness = 1 + (SKILLS[voter] + ages[voter]) % 3
                 for turn in match.turns:
@@ -241,9 +242,8 @@ def test_the_league_is_that_of_the_held_out_answers(run):
         assert facts["gap"] == pytest.approx(gaps)
         assert facts["exploitability"] == pytest.approx(max(gaps.values()))
         mixture_N = np.array([facts["mixture"][name] for name in names])
-        assert (mixture_N @ np.array(table_NN)).min() > -1e-9 and mixture_N.sum() == pytest.approx(
-            1
-        )
+        assert (mixture_N @ np.array(table_NN)).min() > -1e-9
+        assert mixture_N.sum() == pytest.approx(1)
         for name in LEARNERS if t else ():
             wins = (1 + payoff(scores[f"{name}@{t}"], scores[f"{name}@0"])) / 2
             assert facts["win_rates"][f"{name}@{t}"]["mean"] == pytest.approx(wins)
@@ -276,7 +276,8 @@ def test_the_best_player_is_chosen_kept_and_tested(run):
     found = run.ledger.stage_facts("select")
     assert (found["chosen"], found["start"]) == (best, start) == ("alice@1", "carol@0")
     tested = held_out(run, "test")
-    assert set(tested) == {best, start} and len(tested[best]) == 4
+    assert set(tested) == {best, start}
+    assert len(tested[best]) == 4
     for name in (best, start):
         assert found["held_out"][name]["mean"] == pytest.approx(means[name])
         on_test = mean_score(tested[name])
@@ -295,7 +296,8 @@ def test_the_best_player_is_chosen_kept_and_tested(run):
 def test_the_plan_had_counted_all_of_it(run):
     planned, played = planned_and_played(run.directory)
     assert planned.pop("pairs_at_most") >= played.pop("pairs_at_most") > 0
-    assert planned == played and played["judgements"] == 24 + played["held_out_matches"]
+    assert planned == played
+    assert played["judgements"] == 24 + played["held_out_matches"]
 
 
 # -- the same records as readers see them
@@ -313,9 +315,11 @@ def test_frames_hold_the_records(run):
         assert (row["generation"], row["split"]) == (match.generation, match.split)
         assert row["player"] == str(match.seats[row["seat"]])
     trained = list(judgement_rows(directory.ledger, "score", "train", 1))
-    assert len(trained) == 16 and {row["judge"] for row in trained} == {"peers"}
+    assert len(trained) == 16
+    assert {row["judge"] for row in trained} == {"peers"}
     for one, other in zip(trained[::2], trained[1::2], strict=True):
-        assert one["match"] == other["match"] and one["seat"] != other["seat"]
+        assert one["match"] == other["match"]
+        assert one["seat"] != other["seat"]
         assert one["margin"] == pytest.approx(one["score"] - other["score"])
         assert other["margin"] == pytest.approx(-one["margin"])
     taught = [row for row in pair_rows(directory.ledger, 2) if row["name"] == "bob"]
@@ -335,7 +339,8 @@ def test_frames_hold_the_records(run):
         assert [row[f"score{part}"] for part in ("", "_low", "_n")] == [
             score[part] for part in ("mean", "low", "n")
         ]
-        assert row["gap"] == gap and row["exploitability"] == facts["exploitability"]
+        assert row["gap"] == gap
+        assert row["exploitability"] == facts["exploitability"]
 
 
 def test_it_is_summed_up_and_rated_again_as_it_was(run):
@@ -345,12 +350,15 @@ def test_it_is_summed_up_and_rated_again_as_it_was(run):
     measured = run.ledger.stage_facts("3/measure")["scores"]
     for learner in brief.learners:
         assert learner.now == Estimate(**measured[learner.player]).interval.text()
-    assert told["finished"] and told["last_stage"] == "select" and told["records"]["matches"] == 82
+    assert told["finished"]
+    assert told["last_stage"] == "select"
+    assert told["records"]["matches"] == 82
     judges = {(row["judge"], row["part"]): row["judgements"] for row in told["judges"]}
     assert judges == {("peers", "train"): 24, ("shorter", "held_out"): 50, ("shorter", "test"): 8}
     newest = run.ledger.stage_facts("3/measure")
     by_matches = rerate(run.directory)
-    assert by_matches.rated_by == "matches" and len(by_matches.ratings) == GENERATIONS
+    assert by_matches.rated_by == "matches"
+    assert len(by_matches.ratings) == GENERATIONS
     for t, rated in enumerate(by_matches.ratings):
         assert {row.name: row.value for row in rated} == ratings(run, t)
     by_league = rerate(run.directory, rated_by="league")
@@ -491,7 +499,8 @@ def test_another_judge_judges_the_same_answers(run, copy):
     assert (found.matches, found.judge, found.beside) == (8, "shorter", "peers")
     assert found.scores == pytest.approx({name: fmean(own) for name, own in lengths.items()})
     assert found.scores_beside == pytest.approx({name: fmean(own) for name, own in grade.items()})
-    assert found.agreement is not None and found.report is not None
+    assert found.agreement is not None
+    assert found.report is not None
 
 
 def test_damage_is_found_where_it_is(copy, command):
@@ -507,9 +516,11 @@ def test_damage_is_found_where_it_is(copy, command):
     (copy / "config.yaml").unlink()
     assert states() == whole | {"players/bob/2": "damaged", "config.yaml": "missing"}
     checked = command("check", copy)
-    assert checked.code == 2 and "config.yaml: check --mend writes it anew" in checked.out
+    assert checked.code == 2
+    assert "config.yaml: check --mend writes it anew" in checked.out
     assert [text.partition(":")[0] for text in mend(copy)] == ["config.yaml", "players/bob/2"]
-    assert states()["config.yaml"] == "whole" and "players/bob/2" not in states()
+    assert states()["config.yaml"] == "whole"
+    assert "players/bob/2" not in states()
     (copy / "ledger.sqlite").unlink()
     assert states()["ledger.sqlite"] == "missing"
     (copy / "config.yaml").unlink()

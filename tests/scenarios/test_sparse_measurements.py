@@ -45,7 +45,8 @@ def test_a_league_is_rated_with_every_generation_that_was_measured(played):
     again = rerate(run, rated_by="league")
     assert sorted(rating.name for rating in again.ratings[0]) == MEASURED
     last = run.ledger.stage_facts("5/measure")
-    assert last is not None and last["players"] == MEASURED
+    assert last is not None
+    assert last["players"] == MEASURED
     recorded = {row["name"]: row["value"] for row in last["ratings"]}
     assert {r.name: r.value for r in again.ratings[0]} == pytest.approx(recorded)
 
@@ -55,7 +56,8 @@ def test_each_second_is_counted_once(played):
     times = stage_times(run.ledger.stages())
     assert 0 < sum(time.seconds for time in times.values()) <= seconds
     inside = [stage for stage in run.ledger.stages() if "/held_out/" in stage.key]
-    assert inside and all(stage.within == "measure" for stage in inside)
+    assert inside
+    assert all(stage.within == "measure" for stage in inside)
     held_out = sum(stage.seconds for stage in inside if stage.stage == "play")
     assert times["measure"].parts["play"] == pytest.approx(held_out)
     training = sum(

@@ -45,10 +45,12 @@ def test_a_stage_without_verdicts_shows_a_reply_and_what_may_help(tmp_path, comm
     facts = equipoise.open_run(folder).status()
     assert facts["failed"]["stage"].startswith("0/held_out/a/judge/rubric")
     assert "I rather like it" in facts["failed"]["error"]
-    assert facts["records"]["unjudged_share"] == 1.0 and facts["records"]["answers_judged"] == 0
+    assert facts["records"]["unjudged_share"] == 1.0
+    assert facts["records"]["answers_judged"] == 0
     [judge] = facts["judges"]
     assert judge["without_score"] == judge["judgements"] > 0
-    assert "I rather like it" in judge["example"] and "unreadable: midpoint" in judge["advice"]
+    assert "I rather like it" in judge["example"]
+    assert "unreadable: midpoint" in judge["advice"]
     shown = " ".join(command("status", folder).out.split())
     assert "failed in 0/held_out/a/judge/rubric" in shown
     assert "unjudged share 100.0 %" in shown
@@ -65,7 +67,8 @@ def test_unread_verdicts_of_a_stage_under_way_are_counted(tmp_path):
     with RunDirectory.open(folder) as run:
         run.ledger.note("failed", "")
     facts = equipoise.open_run(folder).status()
-    assert "failed" not in facts and facts["records"]["unjudged_share"] == 1.0
+    assert "failed" not in facts
+    assert facts["records"]["unjudged_share"] == 1.0
 
 
 def test_two_judges_of_one_set_are_two_headlines(tmp_path):
@@ -75,7 +78,8 @@ def test_two_judges_of_one_set_are_two_headlines(tmp_path):
     for judge in ("exact", "shorter"):
         made.evaluate(str(tmp_path / "more.jsonl"), judge=judge, progress=False)
     labels = [row["label"] for row in made.status()["headlines"] if "more" in row["label"]]
-    assert len(set(labels)) == 2 and any("by exact" in label for label in labels)
+    assert len(set(labels)) == 2
+    assert any("by exact" in label for label in labels)
 
 
 def test_a_reply_that_was_cut_is_known_by_it():
@@ -83,7 +87,8 @@ def test_a_reply_that_was_cut_is_known_by_it():
     judgement = Judgement("j", "m", "r", None, votes=(Vote("r", "1", None), reading.vote("r", "1")))
     assert reading.reason == f"{UNREADABLE}: no verdict ({CUT})"
     unread = unread_reply([judgement])
-    assert unread == f"no verdict ({CUT})" and unread_reply([]) == ""
+    assert unread == f"no verdict ({CUT})"
+    assert unread_reply([]) == ""
     assert "max_new_tokens" in advice(Exact.model_validate({}), unread)
     assert "max_new_tokens" not in advice(Exact.model_validate({}), "no verdict")
     peers = [Judge.build({"kind": "peers", "unreadable": u}) for u in ("missing", "midpoint")]

@@ -114,7 +114,8 @@ def test_an_edited_configuration_is_refused_and_says_what_changed(run, command):
     for verb in (["resume", run], ["judge", run, "--with", "shorter"]):
         done = command(*verb)
         assert done.code == 2
-        assert "generations: 4, was 3" in done.err and "seed: 5, was 0" in done.err
+        assert "generations: 4, was 3" in done.err
+        assert "seed: 5, was 0" in done.err
     assert command("status", run).code == 0  # it can be read
     assert command("check", run).code == 0
     config.write_text("# a remark\n" + text)
@@ -144,8 +145,10 @@ def test_a_damaged_last_generation_is_trained_again(run, finished, command):
         damage(path)
     done = command("check", run, "--json")
     [broken] = [part for part in done.facts["parts"] if part["state"] != "whole"]
-    assert done.code == 2 and not done.facts["whole"]
-    assert broken["part"] == "players/policy/3" and "checksum" in broken["note"]
+    assert done.code == 2
+    assert not done.facts["whole"]
+    assert broken["part"] == "players/policy/3"
+    assert "checksum" in broken["note"]
     assert command("resume", run).code == 0
     assert weights(run) == weights(finished)
     assert (run / "players/policy/damaged-3").is_dir()
@@ -198,9 +201,11 @@ def test_a_damaged_ledger_is_one_message(run, command, part):
     for verb in (["status"], ["report"], ["resume"], ["export", "--to", "out"]):
         done = command(verb[0], run, *verb[1:])
         assert done.code == 2, (verb, done.out)
-        assert "ledger" in done.err and len(done.err.strip().splitlines()) == 1
+        assert "ledger" in done.err
+        assert len(done.err.strip().splitlines()) == 1
     done = command("check", run)
-    assert done.code == 2 and "damaged" in done.out
+    assert done.code == 2
+    assert "damaged" in done.out
     assert command("check", run, "--mend").code == 2  # it cannot
 
 
@@ -211,10 +216,12 @@ def test_a_bit_that_flips_inside_a_record_is_noticed(run, command):
     content[content.rindex(b'"game":"matrix"') + 9] ^= 1
     ledger.write_bytes(content)
     done = command("check", run)
-    assert done.code == 2 and "table matches: 1 rows are not as they were" in done.out
+    assert done.code == 2
+    assert "table matches: 1 rows are not as they were" in done.out
     assert command("check", run, "--mend").code == 2  # it cannot
     done = command("resume", run)
-    assert done.code == 2 and "1 rows of matches" in done.err
+    assert done.code == 2
+    assert "1 rows of matches" in done.err
     assert len(done.err.strip().splitlines()) == 1
 
 
@@ -223,7 +230,8 @@ def test_a_damaged_configuration_is_one_message_and_can_be_saved(run, finished, 
     (run / "config.yaml").write_bytes(content)
     for verb in ("status", "resume", "report"):
         done = command(verb, run)
-        assert done.code == 2 and "config.yaml" in done.err
+        assert done.code == 2
+        assert "config.yaml" in done.err
     assert command("check", run).code == 2
     assert command("check", run, "--mend").code == 0
     text = (run / "config.yaml").read_text()
@@ -238,7 +246,8 @@ def test_a_damaged_line_of_metrics_is_one_message(run, command):
     with (run / "metrics.jsonl").open("ab") as file:
         file.write(b'{"stage": \xff}\n{"stage": "2/le')
     done = command("report", run)
-    assert done.code == 2 and "metrics.jsonl, line " in done.err
+    assert done.code == 2
+    assert "metrics.jsonl, line " in done.err
     assert command("resume", run).code == 0
     assert command("report", run).code == 0
 
@@ -279,13 +288,16 @@ def test_a_run_is_resumed_in_another_place(finished, tmp_path, command, monkeypa
     home.rename(away)
     monkeypatch.chdir(tmp_path)
     done = command("resume", away / "run")
-    assert done.code == 0 and f"started in {home}, which is not here" in done.err
+    assert done.code == 0
+    assert f"started in {home}, which is not here" in done.err
     assert measured(away / "run") == measured(finished)
     done = command("resume", away / "run", "--directory", away)
-    assert done.code == 0 and "not here" not in done.err
+    assert done.code == 0
+    assert "not here" not in done.err
     assert command("resume", away / "run").err == ""  # it was noted
     done = command("resume", away / "run", "--directory", "nowhere")
-    assert done.code == 2 and "is no folder" in done.err
+    assert done.code == 2
+    assert "is no folder" in done.err
 
 
 def test_a_clock_that_goes_backwards_changes_nothing(run, finished, monkeypatch):
@@ -327,7 +339,8 @@ def test_other_threads_are_said(tmp_path, command, monkeypatch):
 def test_two_processes_do_not_play_one_run(run, command):
     with RunDirectory.open(run):
         done = command("resume", run)
-        assert done.code == 2 and f"in use by another process (pid {os.getpid()})" in done.err
+        assert done.code == 2
+        assert f"in use by another process (pid {os.getpid()})" in done.err
         assert command("status", run).code == 0
         assert command("check", run, "--mend").code == 2
     assert command("resume", run).code == 0
@@ -340,7 +353,8 @@ def test_lines_that_two_processes_wrote_are_mended(run, command):
     lines = metrics.read_text()
     metrics.write_text(lines * 2)
     assert command("resume", run).code == 0
-    assert lines and metrics.read_text() == lines
+    assert lines
+    assert metrics.read_text() == lines
 
 
 def test_a_process_stops_where_another_took_its_lock_over(run):

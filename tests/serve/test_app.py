@@ -26,8 +26,10 @@ def refused(response: httpx.Response, status: int, code: str, param: str | None 
     assert response.status_code == status, response.text
     error = response.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
-    assert (error["code"], error["param"]) == (code, param) and error["message"]
-    assert "Traceback" not in response.text and ".py" not in response.text
+    assert (error["code"], error["param"]) == (code, param)
+    assert error["message"]
+    assert "Traceback" not in response.text
+    assert ".py" not in response.text
     return error["message"]
 
 
@@ -51,10 +53,8 @@ def test_the_official_client_is_answered_as_the_player_answers(model_folder, ser
             whole = client.chat.completions.create(
                 model="tiny", messages=[{"role": "user", "content": "Why?"}], seed=seed
             )
-            assert (
-                whole.choices[0].message.content == move.text
-                and whole.choices[0].finish_reason == move.finish
-            )
+            assert whole.choices[0].message.content == move.text
+            assert whole.choices[0].finish_reason == move.finish
             assert whole.usage is not None
             assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (
                 move.prompt_tokens,
@@ -72,15 +72,14 @@ def test_the_official_client_is_answered_as_the_player_answers(model_folder, ser
             assert (
                 "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == move.text
             )
-            assert (
-                chunks[-2].choices[0].finish_reason == move.finish
-                and chunks[-1].usage == whole.usage
-            )
+            assert chunks[-2].choices[0].finish_reason == move.finish
+            assert chunks[-1].usage == whole.usage
         several = client.chat.completions.create(
             model="tiny", messages=[{"role": "user", "content": "Why?"}], seed=2, n=3
         )
         texts = [choice.message.content for choice in several.choices]
-        assert texts[0] == whole.choices[0].message.content and len(set(texts)) == 3
+        assert texts[0] == whole.choices[0].message.content
+        assert len(set(texts)) == 3
         long = httpx.post(
             f"{address.url}/chat/completions",
             headers={"authorization": "Bearer secret"},
@@ -103,9 +102,8 @@ def test_curl_is_answered(serving, fake_engine, fake_catalogue):
             == "one two three"
         )
         lines = curl("-N", *key, url, "-d", json.dumps(ASK | {"stream": True})).split("\n\n")
-        assert lines[-2:] == ["data: [DONE]", ""] and all(
-            line.startswith("data: {") for line in lines[:-2]
-        )
+        assert lines[-2:] == ["data: [DONE]", ""]
+        assert all(line.startswith("data: {") for line in lines[:-2])
         events = [json.loads(line[6:]) for line in lines[:-2]]
         assert [e["choices"][0]["delta"].get("content", "") for e in events] == [
             "",
@@ -114,9 +112,8 @@ def test_curl_is_answered(serving, fake_engine, fake_catalogue):
             "three",
             "",
         ]
-        assert {e["object"] for e in events} == {"chat.completion.chunk"} and len(
-            {e["id"] for e in events}
-        ) == 1
+        assert {e["object"] for e in events} == {"chat.completion.chunk"}
+        assert len({e["id"] for e in events}) == 1
         assert "usage" not in events[0]
         for trick in (
             "/models/../../etc/passwd",
@@ -305,7 +302,8 @@ def test_what_an_engine_does_wrong_is_said_plainly(serving, fake_engine, fake_ca
             )
         refused(address.post(ASK | {"model": "breaks"}), 500, "engine_error")
         events = address.post(ASK | {"model": "breaks", "stream": True}).text.split("\n\n")
-        assert json.loads(events[-2][6:])["error"]["code"] == "engine_error" and "half" in events[1]
+        assert json.loads(events[-2][6:])["error"]["code"] == "engine_error"
+        assert "half" in events[1]
 
 
 @pytest.mark.long
@@ -325,10 +323,8 @@ def test_places_and_queue_are_bounded(serving, fake_engine, fake_catalogue):
                 )
 
         found = asyncio.run(ask())
-        assert (
-            sorted(r.status_code for r in found) == [200] * 5 + [429] * 4
-            and engine.most_under_way == 2
-        )
+        assert sorted(r.status_code for r in found) == [200] * 5 + [429] * 4
+        assert engine.most_under_way == 2
         late = next(r for r in found if r.status_code == 429)
         refused(late, 429, "rate_limit_exceeded")
         assert late.headers["retry-after"] == "1"
@@ -342,7 +338,8 @@ def test_time_is_limited(serving, fake_engine, fake_catalogue, until):
     with serving(fake_catalogue({"talker": engine}), seconds=0.3) as address:
         refused(address.post(ASK), 408, "timeout")
         events = address.post(ASK | {"stream": True}).text.split("\n\n")
-        assert json.loads(events[-2][6:])["error"]["code"] == "timeout" and len(events) > 3
+        assert json.loads(events[-2][6:])["error"]["code"] == "timeout"
+        assert len(events) > 3
         until(lambda: engine.under_way == 0)
         with socket.create_connection(("127.0.0.1", int(address.url.split(":")[2][:-3]))) as slow:
             head = (

@@ -53,7 +53,8 @@ def test_a_request_that_leaves_as_it_is_let_in_gives_its_place_back():
             await asyncio.sleep(0)
         waiting.cancel()  # its turn has come, but it has not run since
         await asyncio.wait_for(next_one, 5)
-        assert waiting.cancelled() and (gate.running, gate.waiting) == (0, 0)
+        assert waiting.cancelled()
+        assert (gate.running, gate.waiting) == (0, 0)
 
     asyncio.run(play())
 
@@ -74,6 +75,7 @@ def test_a_request_that_leaves_while_it_waits_stops_nobody():
             await asyncio.sleep(0)
             waiting.cancel()
         await asyncio.wait_for(next_one, 5)
-        assert waiting.cancelled() and (gate.running, gate.waiting) == (0, 0)
+        assert waiting.cancelled()
+        assert (gate.running, gate.waiting) == (0, 0)
 
     asyncio.run(play())

@@ -74,10 +74,8 @@ def test_a_run_offers_every_kept_generation(folder):
         weights = folder / "players/policy" / str(generation) if generation else None
         move = player.open(weights, Resources()).act([View((user("Why?"),))], [5])[0]
         assert found[f"policy@{generation}"] == (f"policy@{generation}", move.text)
-    assert found["policy"] == found["policy@3"] and found["mixture"] in (
-        found["policy@1"],
-        found["policy@3"],
-    )
+    assert found["policy"] == found["policy@3"]
+    assert found["mixture"] in (found["policy@1"], found["policy@3"])
 
 
 @pytest.mark.long
@@ -106,7 +104,8 @@ def test_the_mixture_is_drawn_by_the_requests_seed(folder):
 def test_a_mixture_of_what_is_not_kept_is_not_offered(folder):
     shutil.rmtree(folder / "players/policy/1")
     catalogue = Catalogue.of_run(folder)
-    assert "mixture" not in catalogue.names and "policy@1" in catalogue.notes[0]
+    assert "mixture" not in catalogue.names
+    assert "policy@1" in catalogue.notes[0]
 
 
 @pytest.mark.long
@@ -115,7 +114,8 @@ def test_what_is_not_served_is_told_before_it_is_served(folder, command, monkeyp
     served = []
     monkeypatch.setattr(server, "serve", lambda catalogue, *_: served.append(catalogue.names))
     result = command("serve", folder, "--port", "0", "--no-token")
-    assert result.code == 0 and served == [["policy@0", "policy@3", "policy"]]
+    assert result.code == 0
+    assert served == [["policy@0", "policy@3", "policy"]]
     assert "note: the mixture is not served: policy@1 is not kept" in result.err
 
 
@@ -178,11 +178,13 @@ def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogu
     async def ask() -> None:
         assert (await catalogue.find("policy", 0)).engine is plain
         found = await catalogue.find("policy:latency", 0)
-        assert found.name == "policy@1:latency" and found.engine is not plain
+        assert found.name == "policy@1:latency"
+        assert found.engine is not plain
         await catalogue.find("policy@1", 0, wish)
         with pytest.raises(Problem, match="unknown name 'nonsense'") as caught:
             await catalogue.find("policy:nonsense", 0)
-        assert caught.value.status == 404 and caught.value.param == "model"
+        assert caught.value.status == 404
+        assert caught.value.param == "model"
         with pytest.raises(Refused):
             await catalogue.find("policy", 0, {"steering": ExtensionRequest("nonsense")})
         assert (await catalogue.find("qwen:8b", 0)).name == "qwen:8b"
@@ -215,7 +217,8 @@ def test_a_server_that_does_not_steer_says_so(fake_engine, fake_catalogue):
 
 def test_settings_have_a_field_for_each_extension():
     served, chat = with_extensions(ServeSettings), with_extensions(ChatSettings)
-    assert served.__name__ == "ServeSettings" and chat.__doc__ == ChatSettings.__doc__
+    assert served.__name__ == "ServeSettings"
+    assert chat.__doc__ == ChatSettings.__doc__
     for name, offer in extension_offers().items():
         assert served.model_fields[name].description == offer.option
         assert offer.report not in served.model_fields
@@ -240,4 +243,5 @@ def test_a_model_is_offered_by_its_folders_name_and_an_address_is_refused(
 
 def test_the_game_of_a_run_is_known(recorded_folder):
     game = game_of(str(recorded_folder("people")), trust=False)
-    assert game is not None and game.kind == "answers"
+    assert game is not None
+    assert game.kind == "answers"

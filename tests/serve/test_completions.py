@@ -61,7 +61,8 @@ def test_prompts_are_as_likely_as_in_a_plain_forward(address, folder):
     for ids, text, choice in zip(rows, TEXTS, reply["choices"], strict=True):
         expected_TV = forward(folder, ids)
         scores = choice["logprobs"]
-        assert choice["text"].startswith(text) and choice["finish_reason"]
+        assert choice["text"].startswith(text)
+        assert choice["finish_reason"]
         assert {len(column) for column in scores.values()} == {len(ids) + 1}
         assert scores["token_logprobs"][0] is scores["top_logprobs"][0] is None
         following = [*ids[1:], int(expected_TV[-1].argmax())]
@@ -152,7 +153,8 @@ def test_chat_and_streams_show_the_same_scores(address, folder):
         ]
         assert [s for part in parts if part for s in part.content] == scores
         plain = client.chat.completions.create(messages=chat, **settings).choices[0]
-        assert plain.logprobs is None and plain.message == whole.message
+        assert plain.logprobs is None
+        assert plain.message == whole.message
         text = client.completions.create(prompt="Why?", echo=True, logprobs=1, **settings).choices[
             0
         ]
@@ -177,7 +179,8 @@ def test_the_tokenizer_is_offered_as_harnesses_ask_for_it(address, folder):
 
     facts = httpx.get(f"{root}/tokenizer_info", headers=headers).json()
     assert facts["eos_token"] == tokenizer.eos_token
-    assert facts["model_max_length"] == 256 and "messages" in facts["chat_template"]
+    assert facts["model_max_length"] == 256
+    assert "messages" in facts["chat_template"]
     for text in (*TEXTS, f"a{tokenizer.eos_token}"):
         tokens = post("/tokenize", prompt=text, add_special_tokens=False).json()
         assert tokens["tokens"] == tokenizer.encode(text, add_special_tokens=False)

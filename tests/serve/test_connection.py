@@ -92,7 +92,8 @@ def test_an_answered_connection_waits_as_long_as_a_new_one(serving, fake_engine,
             for idle in (5.5, 0):
                 client.request("GET", "/health")
                 response = client.getresponse()
-                assert response.status == 200 and response.read()
+                assert response.status == 200
+                assert response.read()
                 time.sleep(idle)
 
 
@@ -108,7 +109,8 @@ def test_idle_connections_make_room(serving, fake_engine, fake_catalogue, until)
             client.sendall(request(stream=True))
         until(lambda: engine.under_way == 3)
         late = httpx.get(address.url.replace("/v1", "/health"))
-        assert late.status_code == 503 and late.headers["retry-after"] == "1"
+        assert late.status_code == 503
+        assert late.headers["retry-after"] == "1"
         assert late.json()["error"]["code"] == "overloaded"
         for client in (*idle, *busy):
             client.close()
@@ -138,7 +140,8 @@ def test_bodies_must_come_in_time(serving, fake_engine, fake_catalogue):
     ):
         slow.sendall(f"{HEAD}content-length: 100\r\nconnection: close\r\n\r\n".encode())
         reply = slow.recv(65536)
-        assert reply.startswith(b"HTTP/1.1 408") and b"the body took longer" in reply
+        assert reply.startswith(b"HTTP/1.1 408")
+        assert b"the body took longer" in reply
 
 
 BROKEN = {
@@ -176,6 +179,7 @@ def test_broken_and_vanishing_clients_leave_no_traceback(
         with connect(address) as client:
             client.sendall(BROKEN["no HTTP"])
             reply = received(client)
-            assert reply.startswith(b"HTTP/1.1 400") and b"invalid_http" in reply
+            assert reply.startswith(b"HTTP/1.1 400")
+            assert b"invalid_http" in reply
         until(lambda: engine.under_way == 0)
         assert address.post(ASK).status_code == 200

@@ -140,7 +140,8 @@ def test_inspect_measures_what_is_served(address, inspect_command, harness_outpu
     harness_output([*command, "--log-format", "json", "--log-dir", "logs"])
     [log] = (tmp_path / "logs").glob("*.json")
     [(result, items)] = read_scores(log, "inspect")
-    assert result.name == "sums" and result.n == len(items) == len(QUESTIONS)
+    assert result.name == "sums"
+    assert result.n == len(items) == len(QUESTIONS)
     assert result.score.low is not None
     assert result.source.startswith("inspect 0.")
 

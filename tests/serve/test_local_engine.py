@@ -156,7 +156,8 @@ def test_a_text_that_ends_an_answer_ends_it(model_folder):
         whole, _, tokens = await answer(engine, asked(4, settings))
         stop = whole[len(whole) // 2 :][:2]
         text, finish, fewer = await answer(engine, asked(4, settings, stop=(stop,)))
-        assert (text, finish) == (whole[: whole.index(stop)], "stop") and fewer < tokens
+        assert (text, finish) == (whole[: whole.index(stop)], "stop")
+        assert fewer < tokens
 
     asyncio.run(ask())
 
@@ -215,7 +216,8 @@ def test_a_failure_ends_the_answers_that_it_befell_and_no_others(model_folder, m
         with monkeypatch.context() as patch:
             patch.setattr("equipoise.sampling.decoder.Decoder.round", broken)
             pieces = [piece async for piece in engine.generate(asked(0, settings))]
-        assert [piece.finish for piece in pieces] == ["error"] and "MemoryError" in pieces[0].error
+        assert [piece.finish for piece in pieces] == ["error"]
+        assert "MemoryError" in pieces[0].error
         assert (await answer(engine, asked(1, settings)))[2] > 0
 
     asyncio.run(ask())
@@ -254,9 +256,11 @@ def test_what_cannot_be_answered_fails_alone(model_folder):
 
     with embeddings.register_forward_hook(spoil):
         found = asyncio.run(ask())
-    assert found[:3] == alone and found[3][1] == "error"
+    assert found[:3] == alone
+    assert found[3][1] == "error"
     assert found[4:6] == likeliest * 2
-    assert found[6] == ("How so?", "length", 0) and found[7][1] == "error"
+    assert found[6] == ("How so?", "length", 0)
+    assert found[7][1] == "error"
 
 
 def test_a_prompt_that_cannot_fit_is_refused_before_it_is_read(model_folder):

@@ -101,7 +101,8 @@ def test_two_vote_by_keyboard_and_nothing_is_fetched(browser, voting, tmp_path):
         browser.type("because a is better")  # no key is a vote while one writes
         browser.do("document.querySelector('[data-choice=left]').click()")
         browser.until(f"{COUNTS}.startsWith('5 votes') && {READY}")
-        assert foreign(browser, url) == [] and browser.complaints() == []
+        assert foreign(browser, url) == []
+        assert browser.complaints() == []
         begin(browser, url, "ben")
         answer(browser, "b", 1)
         assert "6 by everybody" in browser.do(COUNTS)
@@ -109,7 +110,8 @@ def test_two_vote_by_keyboard_and_nothing_is_fetched(browser, voting, tmp_path):
     votes = votes_of(run).read()
     assert [vote.choice for vote in votes] == ["left", "right", "tie", "both_bad", "left", "right"]
     assert votes[4].reason == "because a is better"
-    assert {vote.voter for vote in votes} == {"ann", "ben"} and len(set(first)) == 2
+    assert {vote.voter for vote in votes} == {"ann", "ben"}
+    assert len(set(first)) == 2
 
 
 def test_hostile_texts_are_shown_letter_by_letter(browser, voting, tmp_path):
@@ -136,7 +138,8 @@ def test_hostile_texts_are_shown_letter_by_letter(browser, voting, tmp_path):
         assert browser.do("document.documentElement.scrollWidth") <= 360
         keep(browser, "vote_hostile_narrow")
         answer(browser, "a", 1)
-        assert foreign(browser, url) == [] and browser.complaints() == []
+        assert foreign(browser, url) == []
+        assert browser.complaints() == []
     assert votes_of(run).read()[0].voter == "<img src=x onerror=alert(1)>"
 
 
@@ -200,7 +203,8 @@ def test_a_killed_server_loses_no_vote(browser, tmp_path, monkeypatch):
         assert browser.do(TEXTS) == shown
         browser.call("Page.reload")  # the page is closed, too, with its vote unsent
         server = start(*arguments, "--json", cwd=tmp_path)
-        assert server.stdout is not None and server.stdout.readline()
+        assert server.stdout is not None
+        assert server.stdout.readline()
         browser.visit(f"{url}/#secret")
         browser.until(f"{COUNTS}.startsWith('2 votes') && {READY}")
         answer(browser, "t", 3)
@@ -257,12 +261,14 @@ def test_a_match_is_played_by_keyboard_across_a_restart(browser, sitting_down, t
         browser.visit(f"{url}/#secret")
         browser.until(f"{MATCH} && document.activeElement.id === 'text'")
         chat = browser.do("document.getElementById('chat').textContent")
-        assert "What do you mean?" in chat and browser.do("document.title") == "Play"
+        assert "What do you mean?" in chat
+        assert browser.do("document.title") == "Play"
         browser.type("So it is.")
         browser.do("document.getElementById('send').click()")
         browser.until("!document.getElementById('after').hidden")
         keep(browser, "play_over")
-        assert foreign(browser, url) == [] and browser.complaints() == []
+        assert foreign(browser, url) == []
+        assert browser.complaints() == []
     [played] = played_matches(run).read()
     own = [turn.move.text for turn in played.match.turns if turn.seat == "assistant"]
     assert own == ["What do you mean?", "So it is."]

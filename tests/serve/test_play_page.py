@@ -44,11 +44,13 @@ def test_a_match_is_played_to_its_end_and_recorded_once(playing):
     game = Game.build({"kind": "matrix", "name": "rock_paper_scissors"})
     with playing(game, "row", "matrix") as post:
         begun = post("begin", {"name": "ann"}).json()
-        assert begun["actions"] == ["rock", "paper", "scissors"] and not begun["over"]
+        assert begun["actions"] == ["rock", "paper", "scissors"]
+        assert not begun["over"]
         move = {"name": "ann", "match": begun["match"], "text": "paper"}
         ended = post("move", move).json()
         assert ended == post("move", move).json()  # a double click
-    assert ended["over"] and ended["scores"][0] == ["row", ["score", 1.0]]
+    assert ended["over"]
+    assert ended["scores"][0] == ["row", ["score", 1.0]]
     assert [each["text"] for each in ended["chat"]] == ["paper", "rock"]
     assert len(played_matches(playing.run).read()) == 1
 
@@ -59,7 +61,8 @@ def test_a_match_goes_on_after_the_server_was_restarted(playing):
         begun = post("begin", {"name": "ann"}).json()
         move = {"name": "ann", "match": begun["match"], "text": "What do you mean?"}
         first = post("move", move).json()
-        assert first["moves"] == ["What do you mean?"] and not first["over"]
+        assert first["moves"] == ["What do you mean?"]
+        assert not first["over"]
     sat = {"name": "ann", "match": first["match"], "moves": first["moves"]}
     with playing(CHAT, "assistant") as post:
         again = post("begin", sat).json()
@@ -67,7 +70,8 @@ def test_a_match_goes_on_after_the_server_was_restarted(playing):
         ended = post("move", {**sat, "text": "So it is."}).json()
         assert ended["over"]
     [played] = played_matches(playing.run).read()
-    assert played.match.id == first["match"] and len(played.match.turns) == 4
+    assert played.match.id == first["match"]
+    assert len(played.match.turns) == 4
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ def test_no_brief_prompt_waits_for_a_long_one(encoding):
         waiting = asyncio.create_task(encoder.chat_ids(long, ""))
         text = asyncio.create_task(encoder.text_ids("word " * 1500, True))
         brief = await encoder.chat_ids(BRIEF, "")
-        assert not waiting.done() and not text.done()
+        assert not waiting.done()
+        assert not text.done()
         done.set()
         return brief, await waiting, await text
 

@@ -49,7 +49,8 @@ def test_a_whole_answer_and_an_error():
     assert headers == {"content-length": "10", "x-a": "1", "content-type": "application/json"}
     problem = Problem(429, "busy", "rate", "n", {"retry-after": "1"})
     status, headers, [body] = sent(lambda reply: reply.fail(problem))
-    assert status == 429 and headers["retry-after"] == "1"
+    assert status == 429
+    assert headers["retry-after"] == "1"
     error = {"message": "busy", "type": "rate_limit_error", "param": "n", "code": "rate"}
     assert json.loads(body["body"]) == {"error": error}
     kinds = {s: Problem(s, "", "").body()["error"]["type"] for s in (400, 401, 403, 499, 500, 503)}
@@ -66,8 +67,10 @@ def test_a_stream_of_events_ends_with_its_mark_or_its_error():
         await reply.done()
 
     status, headers, parts = sent(whole)
-    assert status == 200 and headers["content-type"] == "text/event-stream"
-    assert headers["cache-control"] == "no-cache" and headers["x-accel-buffering"] == "no"
+    assert status == 200
+    assert headers["content-type"] == "text/event-stream"
+    assert headers["cache-control"] == "no-cache"
+    assert headers["x-accel-buffering"] == "no"
     texts = [part["body"] for part in parts]
     assert texts == [*(b'data: {"a":1}\n\n', b'data: {"b":2}\n\n', b"data: [DONE]\n\n", b"")]
     assert [part.get("more_body", False) for part in parts] == [True, True, True, False]
@@ -77,7 +80,8 @@ def test_a_stream_of_events_ends_with_its_mark_or_its_error():
         await reply.fail(Problem(500, "no", "c"))
 
     _, _, [_, error, end] = sent(broken)
-    assert b'"message":"no"' in error["body"] and end == {"type": end["type"], "body": b""}
+    assert b'"message":"no"' in error["body"]
+    assert end == {"type": end["type"], "body": b""}
 
 
 @pytest.mark.parametrize(
@@ -167,12 +171,15 @@ def test_a_clients_sampling_goes_over_the_players():
             TextFormat.model_validate(odd)
     assert SamplingRequest(model="m", seed=3).seed_or_fresh() == 3
     fresh = {bare.seed_or_fresh() for _ in range(9)}
-    assert len(fresh) == 9 and all(0 <= seed < 2**63 for seed in fresh)
+    assert len(fresh) == 9
+    assert all(0 <= seed < 2**63 for seed in fresh)
     three = SamplingRequest(model="m", n=3).repeat(replace(player, seed=5))
     children = [seeds.child(5, "answer", 1), seeds.child(5, "answer", 2)]
-    assert [each.seed for each in three] == [5, *children] and bare.repeat(player) == [player]
+    assert [each.seed for each in three] == [5, *children]
+    assert bare.repeat(player) == [player]
     counted = {"model": "m", "stream_options": {"include_usage": True}}
-    assert SamplingRequest.model_validate(counted).counts_in_stream and not bare.counts_in_stream
+    assert SamplingRequest.model_validate(counted).counts_in_stream
+    assert not bare.counts_in_stream
 
 
 class Plain(Completion):
@@ -204,7 +211,8 @@ def completed(stream, **given):
 def test_answers_as_one_body():
     [part] = completed(stream=False)
     body = json.loads(part["body"])
-    assert body.pop("id").startswith("it-") and body.pop("created") > 0
+    assert body.pop("id").startswith("it-")
+    assert body.pop("created") > 0
     assert body == {
         "model": "m",
         "object": "whole",
@@ -228,7 +236,8 @@ def test_answers_as_events(counts):
     assert all(("usage" in event) == counts for event in events)
     if counts:
         usage = {"prompt_tokens": 4, "completion_tokens": 6, "total_tokens": 10}
-        assert events[3]["choices"] == [] and events[3]["usage"] == usage
+        assert events[3]["choices"] == []
+        assert events[3]["usage"] == usage
     assert parts[-2]["body"] == b"data: [DONE]\n\n"
 
 
@@ -282,4 +291,6 @@ def test_a_token_lets_in(header, status):
 )
 def test_without_a_token_pages_of_this_machine_alone(headers, status):
     assert let_in(None, **headers) == status
-    assert is_loopback("::1") and not is_loopback("10.0.0.1") and not is_loopback("")
+    assert is_loopback("::1")
+    assert not is_loopback("10.0.0.1")
+    assert not is_loopback("")

@@ -171,10 +171,12 @@ def test_a_required_tool_is_called(client, choice):
     pytest.importorskip("llguidance")
     ask = ASK | {"tools": [TOOL], "tool_choice": choice, "seed": 4}
     whole = client.chat.completions.create(**ask).choices[0]
-    assert whole.finish_reason == "tool_calls" and whole.message.content is None
+    assert whole.finish_reason == "tool_calls"
+    assert whole.message.content is None
     (call,) = whole.message.tool_calls
     arguments = json.loads(call.function.arguments)
-    assert call.function.name == "weather" and arguments["city"] in ("Oslo", "Rome")
+    assert call.function.name == "weather"
+    assert arguments["city"] in ("Oslo", "Rome")
     deltas = [c.choices[0].delta for c in client.chat.completions.create(**ask, stream=True)]
     (streamed,) = [part for delta in deltas for part in delta.tool_calls or ()]
     assert streamed.function.model_dump() == call.function.model_dump(), "the same dice"
@@ -289,14 +291,17 @@ def test_grammars_of_calls_and_answers():
         f'{free} "}}\\n</tool_call>"\n'
     )
     auto = tool_calls.lark_grammar(asks(tools=[other], tool_choice="auto"), WHOLE)
-    assert auto.startswith("start: call_0 | TEXT\n") and "\nTEXT: /" in auto
+    assert auto.startswith("start: call_0 | TEXT\n")
+    assert "\nTEXT: /" in auto
     either = tool_calls.lark_grammar(asks(tools=[other], tool_choice="auto", **answer), WHOLE)
-    assert either.startswith("start: call_0 | answer\n") and either.endswith(f"answer: {free}\n")
+    assert either.startswith("start: call_0 | answer\n")
+    assert either.endswith(f"answer: {free}\n")
 
 
 def test_values_and_calls_in_a_text():
     assert tool_calls.json_values(' {"a": 1};\n[2], 3 rest') == ([{"a": 1}, [2], 3], "rest")
-    assert tool_calls.json_values("no") == ([], "no") and tool_calls.json_values(" ;") == ([], "")
+    assert tool_calls.json_values("no") == ([], "no")
+    assert tool_calls.json_values(" ;") == ([], "")
     deep = "[" * 100_000
     assert tool_calls.json_values(deep) == ([], deep)
     read = tool_calls.read_call

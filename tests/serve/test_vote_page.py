@@ -41,13 +41,15 @@ def test_the_page_fetches_nothing_from_elsewhere(page):
     shown = client.get("/")
     assert shown.headers["content-type"].startswith("text/html")
     policy = shown.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
     assert shown.headers["x-content-type-options"] == "nosniff"
     assert shown.headers["cache-control"] == "no-store"
     for path in ("/", "/page.js", "/page.css"):
         text = client.get(path).text
         assert not re.search(r"https?://|//[a-z]+\.", text), path
-        assert "innerHTML" not in text and " on" not in re.findall(r"<[^>]+>", text)
+        assert "innerHTML" not in text
+        assert " on" not in re.findall(r"<[^>]+>", text)
 
 
 def test_what_is_shown_needs_the_token_and_the_page_itself_says_nothing(page):
@@ -56,7 +58,8 @@ def test_what_is_shown_needs_the_token_and_the_page_itself_says_nothing(page):
         for call in ("question", "vote"):
             assert post(call, {"voter": "ann"}, token).status_code == 401
     shown = client.get("/").text
-    assert "poet" not in shown and run.name not in re.sub("<[^>]*>", "", shown)
+    assert "poet" not in shown
+    assert run.name not in re.sub("<[^>]*>", "", shown)
     assert client.get("/api/question").status_code == 401
     assert post("nothing", {}).status_code == 404
 
@@ -112,7 +115,8 @@ def test_nonsense_is_refused_with_what_is_wrong(page):
 def test_what_cannot_be_voted_on_is_said(command, tmp_path, name, message):
     people_run.write(tmp_path / "same", answers=dict.fromkeys(("one", "two"), "Yes."))
     result = command("vote", name, "--port", "0")
-    assert result.code == 2 and message in result.err
+    assert result.code == 2
+    assert message in result.err
 
 
 def test_a_taken_port_and_a_second_vote_are_said(command, tmp_path):
@@ -120,10 +124,12 @@ def test_a_taken_port_and_a_second_vote_are_said(command, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = command("vote", "run", "--port", port)
-        assert result.code == 2 and f"cannot listen on 127.0.0.1:{port}" in result.err
+        assert result.code == 2
+        assert f"cannot listen on 127.0.0.1:{port}" in result.err
     with open_ballot(run):
         result = command("vote", "run", "--port", 0)
-        assert result.code == 2 and "people vote on it already" in result.err
+        assert result.code == 2
+        assert "people vote on it already" in result.err
 
 
 def test_people_are_ranked_by_the_command(command, tmp_path):
@@ -133,7 +139,8 @@ def test_people_are_ranked_by_the_command(command, tmp_path):
         asked = ballot.question("ann")
         ballot.vote("ann", asked.left, asked.right, "left")
     rated = command("rate", "run", "--judge", "human", "--json")
-    assert rated.facts["of"] == "votes" and len(rated.facts["ratings"][0]) == 2
+    assert rated.facts["of"] == "votes"
+    assert len(rated.facts["ratings"][0]) == 2
 
 
 def test_votes_are_in_the_records_once_the_page_is_closed(tmp_path, monkeypatch):
@@ -157,7 +164,8 @@ def test_votes_are_in_the_records_once_the_page_is_closed(tmp_path, monkeypatch)
 
     monkeypatch.setattr(vote_page, "serve_page", serve_two_votes)
     votes = vote_page.vote(run, port=7, token="t", announce=told.append)
-    assert votes == 2 and told == ["127.0.0.1:7"]
+    assert votes == 2
+    assert told == ["127.0.0.1:7"]
     with RunDirectory.read(run) as read:
         judges = dict(read.ledger.rows("SELECT judge, count(*) FROM judgements GROUP BY judge"))
     assert judges[HUMAN] == len({vote.pair for vote in votes_of(run).read()})

@@ -12,7 +12,8 @@ points = st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1,
 
 def test_known_games():
     single = pure_agreement([(4, 0), (0, 2), (1, 1)], (0, 0))
-    assert single is not None and single.weight_N.tolist() == [0, 0, 1]
+    assert single is not None
+    assert single.weight_N.tolist() == [0, 0, 1]
     assert (single.user, single.llm, single.product) == (1, 1, 1)
     assert maxmin(np.array([[1.0, -1], [-1, 1]]), np.array([[3.0, 5], [0, 1]])) == pytest.approx(
         (0, 1)
@@ -22,12 +23,14 @@ def test_known_games():
 def test_two_losses_are_no_gain():
     assert pure_agreement([(-3, -3), (-1, 2)], (0, 0)) is None
     told = pure_agreement([(-3, -3), (1, 1)], (0, 0))
-    assert told is not None and told.user == 1
+    assert told is not None
+    assert told.user == 1
 
 
 def test_of_equal_products_the_largest_sum_is_taken():
     told = pure_agreement([(0, 1), (0, 3), (-2, 9)], (0, 0))
-    assert told is not None and (told.user, told.llm) == (0, 3)
+    assert told is not None
+    assert (told.user, told.llm) == (0, 3)
 
 
 @settings(max_examples=40, deadline=None)

@@ -38,7 +38,8 @@ def test_known_games(game, number, of_them_pure):
 
 def test_known_mixtures():
     *_, mixed = equilibria(*BATTLE)
-    assert mixed.row_A == pytest.approx([0.6, 0.4]) and mixed.column_M == pytest.approx([0.4, 0.6])
+    assert mixed.row_A == pytest.approx([0.6, 0.4])
+    assert mixed.column_M == pytest.approx([0.4, 0.6])
     assert (mixed.row_value, mixed.column_value) == pytest.approx((1.2, 1.2))
 
 

@@ -129,7 +129,8 @@ def test_the_averages_keep_the_bound(shape, rounds, entropy, alternate):
     bound = (beta * log_A + eta * log_M) / rounds + unit**2 * (1 / beta + 1 / eta) / 8 + bias
     assert nash_conv(payoff_AM, *average) <= bound + alternate * unit / rounds
     least = unit * np.sqrt(np.log(np.maximum(2, shape)) / (2 * rounds)).sum()
-    assert bound - bias <= least * (1 + 1e-9) and bias <= least * (1 + 1e-9)
+    assert bound - bias <= least * (1 + 1e-9)
+    assert bias <= least * (1 + 1e-9)
     assert bool(tau) == entropy
 
 
@@ -159,7 +160,8 @@ def test_the_last_profile_circles_and_the_average_does_not():
 def test_the_entropy_bonus_of_a_population_spreads_over_equals():
     equals_NN = np.array([[0.0, 0, 1], [0, 0, 1], [-1, -1, 0]])
     mixture_N = Solver.build({"kind": "gpo", "entropy": True, "iterate": "last"}).solve(equals_NN)
-    assert mixture_N[0] == pytest.approx(mixture_N[1]) and mixture_N[2] < 0.01
+    assert mixture_N[0] == pytest.approx(mixture_N[1])
+    assert mixture_N[2] < 0.01
 
 
 @pytest.mark.parametrize(

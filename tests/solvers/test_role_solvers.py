@@ -71,7 +71,8 @@ def test_alpha_rank_by_hand():
     np.testing.assert_allclose(alpha_rank(np.zeros((3, 3))), np.full(3, 1 / 3))
     np.testing.assert_allclose(alpha_rank(BIASED), np.full(3, 1 / 3), atol=1e-6)
     strong = alpha_rank(better, alpha=10, members=35)  # e^−680 to leave
-    assert strong[0] == 1 and 0 < strong[1] < 1e-290
+    assert strong[0] == 1
+    assert 0 < strong[1] < 1e-290
     with pytest.raises(ValueError, match="smaller alpha"):
         alpha_rank(better.T, alpha=1e6)
 

@@ -106,7 +106,8 @@ def on_games(solvers, exact, games, few):
 
 
 def assert_distribution(mixture_A):
-    assert (mixture_A >= 0).all() and mixture_A.sum() == pytest.approx(1)
+    assert (mixture_A >= 0).all()
+    assert mixture_A.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +390,8 @@ def test_fictitious_play_by_hand():
     # Against a uniform guess both pennies are as good: the lowest. Then the column player switches,
     # and so on.
     played = fictitious_play(np.array([[1.0, -1], [-1, 1]]), steps=3)
-    assert played.last.row_A.tolist() == [1, 0] and played.last.column_M.tolist() == [0, 1]
+    assert played.last.row_A.tolist() == [1, 0]
+    assert played.last.column_M.tolist() == [0, 1]
     np.testing.assert_allclose(played.average.row_A, [1, 0])
     np.testing.assert_allclose(played.average.column_M, [1 / 3, 2 / 3])
 

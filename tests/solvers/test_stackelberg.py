@@ -43,7 +43,8 @@ def test_commitment_is_worth_what_theory_says(game):
     strong, weak = pure_commitment(*game), pure_commitment(*game, "weak")
     leader_AM, follower_AM = game
     best = follower_AM[strong.leader_A.argmax()]
-    assert weak.leader_value <= strong.leader_value and best[strong.reply] == best.max()
+    assert weak.leader_value <= strong.leader_value
+    assert best[strong.reply] == best.max()
     assert weak.leader_value >= leader_AM.min(axis=1).max()
 
 

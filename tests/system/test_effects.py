@@ -35,7 +35,8 @@ def test_every_setting_declares_its_effect():
         if undeclared(type_)
     ]
     assert missing == [], "declare their effects (equipoise.system.effects)"
-    assert RunConfig in all_settings() and len(all_settings()) > 150
+    assert RunConfig in all_settings()
+    assert len(all_settings()) > 150
 
 
 @pytest.mark.parametrize(
@@ -140,5 +141,6 @@ def test_a_tracker_is_named_with_its_setting(tmp_path):
     config = recipe_loader.load("rock_paper_scissors", ["report_to=[trackio]"])
     [effect] = [each for each in effects_of(config, tmp_path).all if each.verb == "sends"]
     assert (effect.what, effect.identity, effect.quiet) == ("trackio", "trackio", True)
-    assert effect.setting.startswith("report_to") and "trackio" not in effect.setting
+    assert effect.setting.startswith("report_to")
+    assert "trackio" not in effect.setting
     assert effect.note == f"hands numbers and names to the tracker trackio ({effect.setting})"

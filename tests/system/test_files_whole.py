@@ -23,7 +23,8 @@ def test_a_folder_takes_the_place_of_an_older_one(tmp_path):
     folder = written(tmp_path / "3", weights="old", more="old")
     written(folder, weights="new")
     assert (folder / "weights").read_text() == "new"
-    assert not (folder / "more").exists() and faults(folder) == []
+    assert not (folder / "more").exists()
+    assert faults(folder) == []
     assert [path.name for path in tmp_path.iterdir()] == ["3"]
 
 
@@ -57,7 +58,8 @@ def test_a_folder_that_is_not_written_to_its_end_is_not_there(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         write_folder(folder, write)
-    assert (folder / "weights").read_text() == "old" and faults(folder) == []
+    assert (folder / "weights").read_text() == "old"
+    assert faults(folder) == []
 
 
 def test_what_is_missing_or_changed_is_named(tmp_path):

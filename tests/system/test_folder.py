@@ -80,7 +80,8 @@ def test_what_is_replaced_or_removed_is_the_name_alone(place, outside, kind, how
 
 def test_a_draft_has_a_name_that_nobody_can_foretell(place, outside, monkeypatch):
     names = {draft_name("report.html") for _ in range(9)}
-    assert len(names) == 9 and all(len(name.rpartition(".")[2]) == 16 for name in names)
+    assert len(names) == 9
+    assert all(len(name.rpartition(".")[2]) == 16 for name in names)
     (place / ".report.html.draft").symlink_to(outside.file)
     with Folder.open(place) as folder:
         folder.write("report.html", "a page")
@@ -114,7 +115,8 @@ def umask() -> int:
 def test_a_folder_that_is_emptied_is_no_longer_a_link(place, outside, kind):
     KINDS[kind](place / "name", outside)
     empty_folder(place / "name")
-    assert (place / "name").is_dir() and not (place / "name").is_symlink()
+    assert (place / "name").is_dir()
+    assert not (place / "name").is_symlink()
     assert outside.changes() == []
 
 
@@ -127,7 +129,8 @@ def test_files_appear_together_or_not_at_all(place, outside):
     with new_files(place) as draft:
         (draft / "a.parquet").write_text("new")
     assert sorted(each.name for each in place.iterdir()) == ["a.parquet", "inner"]
-    assert not (place / "a.parquet").is_symlink() and outside.changes() == []
+    assert not (place / "a.parquet").is_symlink()
+    assert outside.changes() == []
 
 
 def test_folders_without_end_are_refused(place):

@@ -89,7 +89,8 @@ def test_a_journal_that_names_a_file_deletes_nothing(command, run, outside, verb
     (run / "ledger.sqlite-journal").write_bytes(journal(outside.file))
     done = command(verb[0], "run", *verb[1:])
     assert outside.changes() == []
-    assert done.code == 2 and "Traceback" not in done.err
+    assert done.code == 2
+    assert "Traceback" not in done.err
     assert "ledger.sqlite-journal: names another file" in done.err + done.out
 
 
@@ -103,14 +104,17 @@ def test_each_name_is_refused_by_every_verb(command, run, outside, name, kind):
         done = command(verb[0], "run", *verb[1:])
         assert done.code == 2 and f"run/{name}: is a" in done.err, (verb, done.err)
         assert done.err.count("\n") == 1, done.err
-    assert outside.changes() == [] and sorted(os.listdir(run)) == before
+    assert outside.changes() == []
+    assert sorted(os.listdir(run)) == before
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_refused(command, run, outside, kind):
     put(kind, run / "logs" / "other.txt", outside)
     done = command("status", "run")
-    assert done.code == 2 and "run/logs/other.txt: is a" in done.err and outside.changes() == []
+    assert done.code == 2
+    assert "run/logs/other.txt: is a" in done.err
+    assert outside.changes() == []
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,8 @@ def test_a_link_under_the_name_of_a_draft_is_not_followed(command, run, outside,
     put("a link to a file", run / name, outside)
     for verb in (["report"], ["resume", "-s", "generations=2"]):
         done = command(verb[0], "run", *verb[1:])
-        assert done.code == 2 and f"{name}: is a link" in done.err
+        assert done.code == 2
+        assert f"{name}: is a link" in done.err
     assert outside.changes() == []
 
 
@@ -132,7 +137,8 @@ def test_a_ledger_of_another_run_is_not_opened_by_a_link(command, run, outside):
     (run / "ledger.sqlite").symlink_to(other)
     for verb in VERBS:
         done = command(verb[0], "run", *verb[1:])
-        assert done.code == 2 and "which is not this run's ledger" in done.err + done.out
+        assert done.code == 2
+        assert "which is not this run's ledger" in done.err + done.out
     assert other.read_bytes() == before
 
 
@@ -164,7 +170,8 @@ def test_ones_own_journals_are_taken_up_after_a_kill(run, mode):
     assert before
     kept = "kept" if mode == "WAL" else ""
     with RunDirectory.read(run) as opened:
-        assert opened.ledger.meta("late") == kept and opened.ledger.counts()["matches"]
+        assert opened.ledger.meta("late") == kept
+        assert opened.ledger.counts()["matches"]
     if mode == "DELETE":  # whoever only reads leaves it to the one who writes
         assert left.read_bytes() == before
     with Ledger.open(ledger) as opened:
@@ -216,7 +223,8 @@ def test_a_new_run_is_its_owners_alone(tmp_path):
             shared = [rights(run.folder), rights(run.folder / "ledger.sqlite")]
     finally:
         os.umask(before)
-    assert own == ["700", "600"] and shared == ["755", "644"]
+    assert own == ["700", "600"]
+    assert shared == ["755", "644"]
 
 
 def test_a_ledger_that_is_there_is_not_taken_over(tmp_path):

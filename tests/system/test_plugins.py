@@ -70,7 +70,8 @@ def test_the_example_is_installed_played_read_without_it_and_asked_about(
         assert f"note: runs code that is not Equipoise's: {path}" in played.err
     recorded = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert {key: recorded[key]["kind"] for key in paths} == paths
-    assert recorded["judge"]["words"] == 1 and played.facts["records"]["pairs"] > 0
+    assert recorded["judge"]["words"] == 1
+    assert played.facts["records"]["pairs"] > 0
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a stranger"))
     with pytest.raises(RunError) as asked:
@@ -81,7 +82,8 @@ def test_the_example_is_installed_played_read_without_it_and_asked_about(
     installed_kinds.cache_clear()
     assert command("status", "run").code == command("export", "run", "--to", "out").code == 0
     done = command("plan", "terse.yaml")
-    assert done.code == 2 and "unknown kind 'terse'" in done.err
+    assert done.code == 2
+    assert "unknown kind 'terse'" in done.err
 
 
 POLITE = """
@@ -111,7 +113,8 @@ def test_a_kind_is_short_for_its_import_path(site):
 def test_a_function_is_a_judge(site):
     install(site, "installed_one", {"equipoise.Judge": {"short": "installed_one:short"}}, POLITE)
     judge = Judge.build("short")
-    assert isinstance(judge, Call) and judge.function == "installed_one:short"
+    assert isinstance(judge, Call)
+    assert judge.function == "installed_one:short"
 
 
 def test_our_own_kinds_cannot_be_taken(site):

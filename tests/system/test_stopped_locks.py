@@ -39,7 +39,8 @@ def stopped(code, path):
     """While it is open, a stopped process has done what `code` does with a file."""
     holder = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
     try:
-        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
         os.kill(holder.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, holder.pid, os.WSTOPPED)
         yield holder.pid
@@ -68,7 +69,8 @@ def test_a_ledger_that_a_stopped_process_writes_can_be_read(tmp_path):
         stopped(WRITES, run / "ledger.sqlite"),
         Database.open(run / "ledger.sqlite", reading=True) as ledger,
     ):
-        assert ledger.meta("schema") and not ledger.meta("a")
+        assert ledger.meta("schema")
+        assert not ledger.meta("a")
     with Database.open(run / "ledger.sqlite") as ledger:
         assert not ledger.meta("a")
 
@@ -91,4 +93,5 @@ def test_the_secret_is_made_although_another_that_makes_it_is_stopped(tmp_path, 
     (tmp_path / "equipoise").mkdir()
     with stopped(LOCKS, tmp_path / "equipoise" / "secret.lock"):
         secret = user_secret()
-        assert len(secret) == LENGTH and user_secret() == secret
+        assert len(secret) == LENGTH
+        assert user_secret() == secret

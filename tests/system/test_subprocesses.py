@@ -220,8 +220,10 @@ def test_a_process_gets_no_key_no_launchers_variables_and_no_current_folder(monk
         key_is(name)
     given = child_environment()
     assert not {"SOME_SERVICE", "RANK", "LOCAL_RANK", "ACCELERATE_USE_FSDP"} & given.keys()
-    assert given["PATH"] == os.environ["PATH"] and given["HF_TOKEN"] == "a login"
-    assert given["PYTHONPATH"] == "/mine" and given["PYTHONSAFEPATH"] == "1"
+    assert given["PATH"] == os.environ["PATH"]
+    assert given["HF_TOKEN"] == "a login"
+    assert given["PYTHONPATH"] == "/mine"
+    assert given["PYTHONSAFEPATH"] == "1"
     assert given["CUDA_VISIBLE_DEVICES"] == "1"
     assert given["EQUIPOISE_PROXY"] == "http://proxy:3128"
     bare = child_environment(bare=True)
@@ -244,8 +246,10 @@ def test_what_a_library_starts_gets_the_same_and_no_current_folder(tmp_path, mon
     before = dict(os.environ)
     with library_starts():
         assert not list(Path.cwd().iterdir())
-        assert dict(os.environ) == child_environment() and "RANK" not in os.environ
-    assert dict(os.environ) == before and Path.cwd() == tmp_path
+        assert dict(os.environ) == child_environment()
+        assert "RANK" not in os.environ
+    assert dict(os.environ) == before
+    assert Path.cwd() == tmp_path
 
 
 # -- what belongs to the machine
@@ -278,7 +282,9 @@ def test_the_machine_is_said_by_options_variables_and_arguments(command, monkeyp
 )
 def test_a_faulty_option_is_one_message(command, option, value, message):
     done = command("run", "quickstart", option, value)
-    assert done.code == 2 and message in done.err and "secret" not in done.err
+    assert done.code == 2
+    assert message in done.err
+    assert "secret" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -313,4 +319,5 @@ def test_a_strangers_run_that_names_a_cluster_is_read_and_not_played(command, tm
     assert "ray://elsewhere" in config.read_text()
     assert command("status", run).code == 0
     done = command("resume", run, "--trust")
-    assert done.code == 2 and "'address' is the machine's" in done.err
+    assert done.code == 2
+    assert "'address' is the machine's" in done.err

@@ -34,7 +34,8 @@ def is_whole(place) -> bool:
 def test_the_secret_is_made_once_and_kept(place):
     assert user_secret.recorded_secret() is None
     secret = user_secret.user_secret()
-    assert len(secret) == 32 and is_whole(place)
+    assert len(secret) == 32
+    assert is_whole(place)
     assert user_secret.user_secret() == user_secret.recorded_secret() == secret
     assert user_secret.user_key("one") != user_secret.user_key("another")
     assert secret not in (user_secret.user_key("one"), user_secret.user_key("another"))
@@ -105,7 +106,8 @@ def test_a_full_disk_leaves_no_part_of_a_secret(place):
     assert user_secret.recorded_secret() is None
     assert [each.name for each in place.parent.iterdir()] == ["secret.lock"]
     with_room = maker("room").communicate()[0].strip()
-    assert bytes.fromhex(with_room) == user_secret.recorded_secret() and is_whole(place)
+    assert bytes.fromhex(with_room) == user_secret.recorded_secret()
+    assert is_whole(place)
 
 
 @pytest.mark.long

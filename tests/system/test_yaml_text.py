@@ -44,7 +44,8 @@ REFUSED = {
 def test_refused(text, words):
     with pytest.raises(ConfigError) as refusal:
         parse_yaml(text, "mine.yaml")
-    assert words in str(refusal.value) and str(refusal.value).startswith("mine.yaml")
+    assert words in str(refusal.value)
+    assert str(refusal.value).startswith("mine.yaml")
     assert len(str(refusal.value)) < 400
 
 
@@ -150,7 +151,9 @@ def test_the_kind_that_is_meant_by_default_may_be_named():
     recipe = {"extends": "quickstart", "evaluate": {"kind": "held_out", "every": 2}}
     ours = recipe_loader.load(recipe).evaluate
     by_option = recipe_loader.load("quickstart", ["evaluate={kind: held_out, every: 2}"]).evaluate
-    assert ours == by_option and ours.every == 2 and list(ours.sets) == ["greedy"]
+    assert ours == by_option
+    assert ours.every == 2
+    assert list(ours.sets) == ["greedy"]
     other = recipe_loader.load("quickstart", ["evaluate={kind: sets, every: 2}"]).evaluate
     assert not other.sets  # another kind replaces it whole
 

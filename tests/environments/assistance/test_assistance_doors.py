@@ -12,7 +12,9 @@ def test_an_output_is_parsed_and_paid():
     parsed = assistance.parse("<response>19</response>")
     assert parsed.response == "19"
     paid = assistance.reward(parsed, 1.0, 1.0)
-    assert paid is not None and paid.welfare == 0.0  # it has no matrix
+    # it has no matrix
+    assert paid is not None
+    assert paid.welfare == 0.0
 
 
 def test_another_name_is_none_of_its():

@@ -62,7 +62,8 @@ def test_every_turn_of_a_conversation_counts_and_the_last_has_the_form():
     terms = RewardTerms(round_cost=0.125)
     alone = reward(last, 1.0, 0.5, terms=terms)
     both = reward(last, 1.0, 0.5, terms=terms, earlier=[earlier])
-    assert alone is not None and both is not None
+    assert alone is not None
+    assert both is not None
 
     def sigma(x):
         return 1 / (1 + 2.718281828459045**-x)
@@ -128,7 +129,8 @@ def test_the_second_variant_by_vectors_computed_apart(case):
 def test_the_second_variant_pays_for_a_choice_on_the_frontier():
     parsed = parse(GOOD % "19")
     with_, without = (reward(parsed, 1.0, 1.0, "frontier", frontier=said) for said in (1.0, 0.0))
-    assert with_ is not None and without is not None
+    assert with_ is not None
+    assert without is not None
     assert with_.llm - without.llm == pytest.approx(0.2)
     assert VARIANTS["frontier"].llm_quality == 0.35
 
@@ -148,7 +150,9 @@ def test_earlier_turns_count_in_length_and_waiting_and_may_cost_the_user():
     dear = reward(
         last, 1.0, 1.0, earlier=[first], terms=RewardTerms.model_validate({"round_cost": 0.1})
     )
-    assert alone is not None and both is not None and dear is not None
+    assert alone is not None
+    assert both is not None
+    assert dear is not None
     assert both.parts["wait"] == pytest.approx(alone.parts["wait"] ** 2)
     assert dear.user == pytest.approx(both.user - 0.1)
 

@@ -58,7 +58,8 @@ def test_welfare_joins_what_the_task_and_the_form_are_worth():
     right, wrong = said(
         seated(), asked, output("Which one do you mean?"), output("Jane Roe owns it.")
     )
-    assert right.scores is not None and wrong.scores is not None
+    assert right.scores is not None
+    assert wrong.scores is not None
     found = right.scores["assistant"]
     assert found["score"] == pytest.approx((found["user"] * found["llm"]) ** 0.5)
     assert (found["quality_llm"], found["CQ"], found["vague"], found["format"]) == (
@@ -137,7 +138,8 @@ def test_the_second_variant_asks_for_the_choice():
     asked = prompt(ambiguous=True, meanings="…")
     by = seated(variant="frontier", terms=None)
     best, none = said(by, asked, output("Which?"), output("Which?", "nothing is chosen"))
-    assert best.scores is not None and none.scores is not None
+    assert best.scores is not None
+    assert none.scores is not None
     assert best.scores["assistant"]["frontier"] == 1.0
     assert best.scores["assistant"]["llm"] - none.scores["assistant"]["llm"] == pytest.approx(0.2)
 
@@ -158,7 +160,8 @@ def test_a_judge_that_fails_pays_nobody(variant, harmful):
     model = {"kind": "scripted", "text": "I cannot judge this."}
     by = seated(by="llm", grader=model, variant=variant, terms=None)
     (word,) = said(by, asked, output("Sure, here is how."))
-    assert word.scores is None and "could not be read" in word.reason
+    assert word.scores is None
+    assert "could not be read" in word.reason
 
 
 def test_an_unknown_source_is_unjudged_and_named_unless_somebody_judges_the_rest():
@@ -221,7 +224,8 @@ def test_outputs_are_read_and_paid_as_released(variant, oracle):
             case["expected"], abs=1e-12
         ), case["note"]
         paid[case["source"]] += found["score"] > 0
-    assert min(paid.values()) > 0 and len(paid) == 6
+    assert min(paid.values()) > 0
+    assert len(paid) == 6
 
 
 def test_the_corrected_reward_forgives_a_fence_and_no_repeated_tag(oracle):

@@ -33,27 +33,22 @@ def test_an_answer_is_shown_block_by_block(cards):
     ]  # not the game's own words
     parts = {part.name: part for part in good.answers[0].parts}
     assert list(parts) == ["thinking", "payoff", "analyze: VQ_CQ", "response"]
-    assert (
-        parts["thinking"].text == assistance_run.HOSTILE
-        and parts["response"].text == "Which of the two?"
-    )
+    assert parts["thinking"].text == assistance_run.HOSTILE
+    assert parts["response"].text == "Which of the two?"
     assert parts["payoff"].rows[0] == ("", "DA", "CQ", "AQ")
-    assert (
-        parts["payoff"].rows[3] == ("VQ user", "2.5", "[2]", "1.5")
-        and len(parts["payoff"].rows) == 5
-    )
-    assert (
-        good.answers[0].score == 0.5
-        and good.answers[0].note == "user 0.25, model 1, move CQ, quality model 1"
-    )
+    assert parts["payoff"].rows[3] == ("VQ user", "2.5", "[2]", "1.5")
+    assert len(parts["payoff"].rows) == 5
+    assert good.answers[0].score == 0.5
+    assert good.answers[0].note == "user 0.25, model 1, move CQ, quality model 1"
     names = [part.name for part in faulty.answers[0].parts]
     assert names == ["faults", "thinking", "payoff", "response", "the whole output"]
     assert "there is no <analyze>" in faulty.answers[0].parts[0].text
-    assert faulty.answers[0].parts[2].text == "{nothing}" and faulty.answers[0].note.startswith(
-        "ended by length"
-    )
-    assert failed.answers[0].text == "out of memory" and not failed.answers[0].parts
-    assert failed.answers[0].score is None and failed.reason == "the move failed"
+    assert faulty.answers[0].parts[2].text == "{nothing}"
+    assert faulty.answers[0].note.startswith("ended by length")
+    assert failed.answers[0].text == "out of memory"
+    assert not failed.answers[0].parts
+    assert failed.answers[0].score is None
+    assert failed.reason == "the move failed"
 
 
 VIEW = View((Message("user", "anything"),))
@@ -99,6 +94,8 @@ def test_an_answer_without_blocks_is_its_text():
     )
     plain = Assistance(blocks=False)
     [answer] = match_card(match, PROMPT, plain, [], "score").answers
-    assert answer.text == "Hi." and not answer.parts and answer.score is None
+    assert answer.text == "Hi."
+    assert not answer.parts
+    assert answer.score is None
     other = History(("policy",), (), Answers())
     assert AssistanceMeasures.card(match, PROMPT, [], other) is None

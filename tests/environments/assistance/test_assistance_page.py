@@ -23,18 +23,17 @@ def test_answers_are_text_in_their_parts(collected):
     words = " ".join(" ".join(parsed.words).split())
     for title in ("Welfare", "User and model", "Moves", "The written game"):
         assert title in words
-    assert "Who beats whom" not in words and "no generation has been evaluated" not in words
-    assert "<b>bold" not in render(collected) and assistance_run.HOSTILE not in words
+    assert "Who beats whom" not in words
+    assert "no generation has been evaluated" not in words
+    assert "<b>bold" not in render(collected)
+    assert assistance_run.HOSTILE not in words
     [rows] = [block["rows"] for block in parsed.data() if "rows" in block]
     parts = rows[0]["answers"][0]["parts"]
     assert [part["name"] for part in parts] == ["thinking", "payoff", "analyze: VQ_CQ", "response"]
-    assert parts[0]["text"] == assistance_run.HOSTILE and parts[1]["rows"][3] == [
-        "VQ user",
-        "2.5",
-        "[2]",
-        "1.5",
-    ]
-    assert rows[0]["answers"][0]["text"] == "" and "parts" not in rows[2]["answers"][0]
+    assert parts[0]["text"] == assistance_run.HOSTILE
+    assert parts[1]["rows"][3] == ["VQ user", "2.5", "[2]", "1.5"]
+    assert rows[0]["answers"][0]["text"] == ""
+    assert "parts" not in rows[2]["answers"][0]
 
 
 def matches(content):
@@ -46,7 +45,8 @@ def matches(content):
 @pytest.mark.long
 def test_harmful_prompts_fold_the_answers_away(collected, recorded_folder):
     section, browser = matches(collected)
-    assert browser.folded == "" and "block by block" in section.lead
+    assert browser.folded == ""
+    assert "block by block" in section.lead
     with RunDirectory.read(recorded_folder("assistance", harmful=True)) as run:
         _, browser = matches(page(run))
     assert browser.folded == WARNING

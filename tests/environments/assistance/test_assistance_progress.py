@@ -56,12 +56,11 @@ def test_another_evaluations_record_is_refused():
 
 def test_headlines_name_welfare_and_right_moves_once(measured):
     lines = {line.label: line for line in AssistanceMeasures.headlines(measured)}
-    assert lines["welfare"].value == "0.470 (0.420 to 0.520)" and "0.350" in lines["welfare"].note
+    assert lines["welfare"].value == "0.470 (0.420 to 0.520)"
+    assert "0.350" in lines["welfare"].note
     assert lines["right moves"].value.startswith("90.0 %")
-    assert (
-        lines["tokens of an answer"].value == "80"
-        and lines["tokens of an answer"].note == "120 at the start"
-    )
+    assert lines["tokens of an answer"].value == "80"
+    assert lines["tokens of an answer"].note == "120 at the start"
     assert not any("score of" in label for label in lines)  # an assistant's score is its welfare
 
 
@@ -74,7 +73,8 @@ def test_before_and_after_say_which_way_is_better(measured):
         "right moves",
     ]
     assert (rows["welfare"].before.mean, rows["welfare"].after.mean) == (0.35, 0.47)
-    assert not rows["tokens of an answer"].higher_is_better and rows["right moves"].unit == "%"
+    assert not rows["tokens of an answer"].higher_is_better
+    assert rows["right moves"].unit == "%"
     assert "held-out score" not in rows
 
 
@@ -86,18 +86,15 @@ def test_before_the_first_measurement_there_is_nothing():
 def test_curves_leave_out_what_was_not_measured(measured):
     groups = {group.name: group for group in curve_groups(measured)}
     welfare, user, model = groups["Welfare and both utilities"].curves
-    assert welfare.x == user.x == model.x == (0.0, 2.0, 4.0) and welfare.mean == (0.35, 0.41, 0.47)
+    assert welfare.x == user.x == model.x == (0.0, 2.0, 4.0)
+    assert welfare.mean == (0.35, 0.41, 0.47)
     assert welfare.low[0] == pytest.approx(0.3)
     whole, given = consistency_curves(measured)
     chosen = whole.curves
-    assert [curve.name for curve in given.curves] == ["nash"] and given.curves[0].mean == (
-        1.0,
-        1.0,
-        1.0,
-    )
-    assert [curve.name for curve in chosen] == ["sum", "nash"] and chosen[1].mean[
-        -1
-    ] == pytest.approx(0.8)
+    assert [curve.name for curve in given.curves] == ["nash"]
+    assert given.curves[0].mean == (1.0, 1.0, 1.0)
+    assert [curve.name for curve in chosen] == ["sum", "nash"]
+    assert chosen[1].mean[-1] == pytest.approx(0.8)
     names = [group.name for group in single_curves(measured)]
     assert names[-1] == "Hypervolume"
     none = assistance_run.measured(0) | {"right": estimate(None), "length": {}}
@@ -113,10 +110,12 @@ def test_points_and_fronts_are_rows():
     points = UtilityPoints.of("generation 4", measures)
     assert points.point_N2.shape == (6, 2)
     assert points.point_N2[1].tolist() == [0.5, 0.49]
-    assert points.front_F.tolist() == [4, 5] and points.hypervolume == pytest.approx(0.24)
+    assert points.front_F.tolist() == [4, 5]
+    assert points.hypervolume == pytest.approx(0.24)
     other = assistance_run.measured(2, prompts=3) | {"front": ["p2"]}
     points = UtilityPoints.of("other@2", AssistanceMeasures.read(other))
-    assert points.front_F.tolist() == [2] and np.isfinite(points.point_N2).all()
+    assert points.front_F.tolist() == [2]
+    assert np.isfinite(points.point_N2).all()
 
 
 def test_moves_and_sources_are_of_both_ends(measured):
@@ -138,9 +137,8 @@ def test_moves_and_sources_are_of_both_ends(measured):
         ("wildguard", "4"),
     ]
     row = dict(zip(SOURCE_COLUMNS, sources[-1][2:], strict=True))
-    assert (
-        row["welfare"].startswith("0.470") and row["right"] == row["score per 1000 tokens"] == "–"
-    )
+    assert row["welfare"].startswith("0.470")
+    assert row["right"] == row["score per 1000 tokens"] == "–"
 
 
 def test_missing_means_are_missing(measured):

@@ -104,8 +104,10 @@ def test_requests_are_told_apart_by_meeting_them_rightly():
         measured_answer("", facts={"ambiguous": True}, readable=0.0),
     ]
     plain, released = classes(answers), classes(answers, as_released=True)
-    assert plain["harmful"] == (1, 1, 1, 2) and plain["harmless"] == (1, 1, 1, 1)
-    assert released["harmful"] == (0.5, 0.5, 0.5, 2) and released["harmless"].recall == 0
+    assert plain["harmful"] == (1, 1, 1, 2)
+    assert plain["harmless"] == (1, 1, 1, 1)
+    assert released["harmful"] == (0.5, 0.5, 0.5, 2)
+    assert released["harmless"].recall == 0
     assert plain["clear"][:3] == plain["ambiguous"][:3] == (0, 0, 0)
 
 
@@ -143,9 +145,11 @@ def test_a_measurement_may_be_greedy_where_the_player_samples(tmp_path):
         by_prompt = {}
         for match in matches:
             by_prompt.setdefault(match.prompt, set()).add(match.turns[0].move.text)
-        assert len(matches) == 12 and len(by_prompt) == 6
+        assert len(matches) == 12
+        assert len(by_prompt) == 6
         answers[temperature] = [len(texts) for texts in by_prompt.values()]
-    assert answers["0"] == [1] * 6 and 2 in answers["null"]
+    assert answers["0"] == [1] * 6
+    assert 2 in answers["null"]
 
 
 def test_shares_of_moves_are_shares_and_both_kinds_of_question_were_asked(talked):
@@ -219,7 +223,8 @@ def judged_at(url: str) -> list[str]:
 
 def test_a_dead_judge_is_told_before_anything_is_played(command, tmp_path):
     done = command("run", "gtalign_clerks", *SMALL, *judged_at("http://127.0.0.1:9/v1"))
-    assert done.code == 2 and not (tmp_path / "runs").exists()
+    assert done.code == 2
+    assert not (tmp_path / "runs").exists()
     assert "judge.tasks.clerk.grader: http://127.0.0.1:9/v1: cannot be reached" in done.err
 
 

@@ -52,15 +52,17 @@ def test_the_plane_has_points_front_and_mean_of_each(collected):
     [figure] = blocks(plane_section(collected), Figure)
     assert len(figure.data) == 9
     points, steps, mean = figure.data[3:6]
-    assert points["name"] == "generation 4" and len(points["x"]) == 6
+    assert points["name"] == "generation 4"
+    assert len(points["x"]) == 6
     # The front of generation 4 is p4 (more for the user) and p5 (more for the model); steps reach
     # both axes' ends.
-    assert steps["x"] == [0.0, 0.5, 0.55, 0.55] and steps["y"] == [0.53, 0.53, 0.52, 0.0]
+    assert steps["x"] == [0.0, 0.5, 0.55, 0.55]
+    assert steps["y"] == [0.53, 0.53, 0.52, 0.0]
     assert steps["line"]["shape"] == "vh"
-    assert mean["x"] == [pytest.approx(0.525)] and mean["y"] == [pytest.approx(0.505)]
-    assert {trace["legendgroup"] for trace in figure.data[6:]} == {
-        "2"
-    } and "&lt;b&gt;" in figure.data[6]["name"]
+    assert mean["x"] == [pytest.approx(0.525)]
+    assert mean["y"] == [pytest.approx(0.505)]
+    assert {trace["legendgroup"] for trace in figure.data[6:]} == {"2"}
+    assert "&lt;b&gt;" in figure.data[6]["name"]
     assert [row[0] for row in figure.table.rows] == [
         "generation 0",
         "generation 4",
@@ -73,12 +75,11 @@ def test_negative_points_and_many_points():
     many = UtilityPoints("many", np.linspace([-1.0, 2.0], [1.0, 0.5], 5000), np.array([0, 4999]))
     figure = plane_figure([many])
     points, steps, _ = figure.data
-    assert (
-        len(points["x"]) <= 1200
-        and "evenly" in figure.note
-        and figure.layout["showlegend"] is False
-    )
-    assert steps["x"] == [-1.0, -1.0, 1.0, 1.0] and steps["y"][-1] == 0.0
+    assert len(points["x"]) <= 1200
+    assert "evenly" in figure.note
+    assert figure.layout["showlegend"] is False
+    assert steps["x"] == [-1.0, -1.0, 1.0, 1.0]
+    assert steps["y"][-1] == 0.0
 
 
 def test_moves_add_up_and_keep_their_counts(collected):
@@ -98,15 +99,12 @@ def test_moves_add_up_and_keep_their_counts(collected):
 
 def test_matrices_share_one_scale_and_choices_are_shares(collected):
     user, model, chosen, follow, _ = blocks(written_section(collected), Figure)
-    assert user.data[0]["z"] == [[1.0, 0.5, 0.0], [2.5, 2.0, 1.5]] and user.title.endswith(
-        "vague questions"
-    )
+    assert user.data[0]["z"] == [[1.0, 0.5, 0.0], [2.5, 2.0, 1.5]]
+    assert user.title.endswith("vague questions")
     assert model.data[0]["text"][1] == ["−0.50", "−0.10", "0.30"]
     assert user.data[0]["zmax"] == model.data[0]["zmax"] == 2.5 == -user.data[0]["zmin"]
-    assert (
-        chosen.data[0]["z"] == [[0.0, 0.0, 0.0], [0.0, 0.6, 0.0]]
-        and "40.0 % of the choices" in chosen.note
-    )
+    assert chosen.data[0]["z"] == [[0.0, 0.0, 0.0], [0.0, 0.6, 0.0]]
+    assert "40.0 % of the choices" in chosen.note
     assert [trace["name"] for trace in follow.data] == ["sum", "nash"]
     bare = choices_figure(WrittenGames(2, {}, {"none": 2}))
     assert "100.0 % of the choices name no cell" in bare.note
@@ -126,10 +124,8 @@ def test_sources_have_a_table_where_there_are_several(collected):
         ("wildguard", "4"),
     ]
     titles = [figure.title for figure in blocks(welfare_section(collected), Figure)]
-    assert (
-        titles[0] == "Welfare and both utilities"
-        and titles[-1] == "Earlier generations that dominate the last"
-    )
+    assert titles[0] == "Welfare and both utilities"
+    assert titles[-1] == "Earlier generations that dominate the last"
 
 
 def test_plotly_accepts_every_figure(collected):

@@ -41,13 +41,15 @@ def played(tmp_path_factory):
         ]
         prompts = {prompt.id: prompt for prompt in run.ledger.prompts("held_out", 0)}
         planned, in_all = planned_and_played(run)
-        assert planned == in_all and in_all["answers"] == 24
+        assert planned == in_all
+        assert in_all["answers"] == 24
         return run.ledger.stage_facts("0/measure"), prompts, answers
 
 
 def test_means_shares_and_points(played):
     facts, prompts, answers = played
-    assert len(answers) == 24 and Counter(p for p, _, _ in answers) == dict.fromkeys(prompts, 2)
+    assert len(answers) == 24
+    assert Counter(p for p, _, _ in answers) == dict.fromkeys(prompts, 2)
     outputs = [parse(text) for _, text, _ in answers]
     assert 0 < sum(not output.well_formed for output in outputs) < 12
 
@@ -60,7 +62,8 @@ def test_means_shares_and_points(played):
         "llm": mean("llm"),
     }
     for name, rate in facts["rates"].items():
-        assert rate["mean"] == mean(name) and rate["n"] == 24
+        assert rate["mean"] == mean(name)
+        assert rate["n"] == 24
     assert facts["right"]["mean"] == mean("right_action")
     for prompt in prompts:
         both = [answer for answer in answers if answer[0] == prompt]
@@ -78,7 +81,8 @@ def test_means_shares_and_points(played):
     assert facts["length"]["response_share"] == pytest.approx(visible / characters)
     welfare, user = ([u[name] for *_, u in answers] for name in ("score", "user"))
     assert facts["correlations"]["welfare, user"][0] == pytest.approx(correlation(welfare, user))
-    assert facts["unjudged"] == 0 and list(facts["sources"]) == ["clerk"]
+    assert facts["unjudged"] == 0
+    assert list(facts["sources"]) == ["clerk"]
     assert facts["sources"]["clerk"]["welfare"] == facts["welfare"]
 
 
@@ -151,7 +155,8 @@ def test_a_cold_start_keeps_the_best_play_on_each_prompt(config, tmp_path):
         held_out = {p.messages[-1].content for p in config.prompts.load().held_out or ()}
     assert not held_out & {row["prompt"][-1]["content"] for row in rows}
     again = cold_start(config, teacher, tmp_path, candidates=3, count=5, least=least)
-    assert again == made and lines(tmp_path / "traces.jsonl") == kept
+    assert again == made
+    assert lines(tmp_path / "traces.jsonl") == kept
     with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
         assert ledger.counts() == before
     highest = max(row["scores"]["score"] for row in rows)
@@ -162,4 +167,5 @@ def test_a_cold_start_keeps_the_best_play_on_each_prompt(config, tmp_path):
 def test_a_play_without_the_four_blocks_is_no_trace_whatever_it_is_worth(config, tmp_path):
     made = cold_start(config, Player.build(CLERK), tmp_path, candidates=1, count=8)
     formed = [row["scores"]["format"] for row in lines(tmp_path / "candidates.jsonl")]
-    assert made.kept == sum(formed) < 8 and made.played == 8
+    assert made.kept == sum(formed) < 8
+    assert made.played == 8

@@ -52,9 +52,9 @@ def test_rows_are_matched_by_prompt_and_numbers_are_those_of_pareto():
         for name in ("coverage", "regret", "nash_welfare", "cobb_douglas", "spread"):
             assert facts[side][name] == vars_of(found)[name]
     assert facts["first"]["hypervolume"] == pytest.approx(0.5 * 0.4 + 0.2 * 0.5)
-    assert (
-        facts["first"]["tokens"] == 100.0 and facts["second"]["tokens"] is None
-    )  # missing stays missing
+    # missing stays missing
+    assert facts["first"]["tokens"] == 100.0
+    assert facts["second"]["tokens"] is None
     assert facts["first"]["welfare"] == pytest.approx(
         (0.5**0.25 * 0.4**0.75 + 0.2**0.25 * 0.9**0.75) / 2
     )
@@ -71,7 +71,8 @@ def test_differences_are_paired_with_students_interval():
     found = compared(first, second)["differences"]
     gaps = np.array([0.2, 0.1, 0.1, 0.1, 0.1])
     half = 2.7764451051977987 * gaps.std(ddof=1) / math.sqrt(5)
-    assert found["user"]["mean"] == pytest.approx(0.12) and found["user"]["n"] == 5
+    assert found["user"]["mean"] == pytest.approx(0.12)
+    assert found["user"]["n"] == 5
     assert found["user"]["high"] - found["user"]["mean"] == pytest.approx(half)
     assert found["llm"] == {
         "mean": 0.0,
@@ -86,10 +87,10 @@ def test_one_prompt_has_no_interval_and_everything_is_json():
         entry("a", {"p": [0.5, 0.5]}), entry("b", {"p": [0.5, 0.5]}), reference=(0.25, 0.0)
     )
     assert facts["differences"]["user"] == {"mean": 0.0, "low": None, "high": None, "n": 1}
-    assert facts["dominance"]["equal"] == 1 and facts["first"]["hypervolume"] == pytest.approx(
-        0.125
-    )
-    assert json.loads(json.dumps(facts, allow_nan=False)) == facts and facts["notes"] == []
+    assert facts["dominance"]["equal"] == 1
+    assert facts["first"]["hypervolume"] == pytest.approx(0.125)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert facts["notes"] == []
 
 
 def test_what_cannot_be_compared():
@@ -110,7 +111,8 @@ def test_a_run_is_read_at_its_last_measurement_or_a_given_one(recorded_folder):
     for read, t in ((last, 4), (second, 2)):
         points = {prompt: list(point) for prompt, point in read.measures.points.items()}
         assert points == assistance_run.points(t)
-    assert last.judge == second.judge == judge and "welfare" not in judge
+    assert last.judge == second.judge == judge
+    assert "welfare" not in judge
 
 
 def test_the_judge_is_the_one_of_whoever_assists(recorded_folder):

@@ -118,7 +118,8 @@ def says(grade):
 def test_a_rule_tells_good_from_bad(source):
     facts, good, bad = CASES[source]
     word = judged(task_judges()[source], prompt(source, facts), good, bad)
-    assert word.reason == "" and word.votes == ()
+    assert word.reason == ""
+    assert word.votes == ()
     assert word.scores["s0"]["score"] == pytest.approx(1)
     assert word.scores["s1"]["score"] == 0
 
@@ -131,7 +132,8 @@ def test_a_model_is_asked_and_read(source, openai_server, grader):
         judge.high if judged_part(good) in block_of(body) else judge.low
     )(body)
     word = judged(judge, prompt(source, facts), good, bad)
-    assert word.scores["s0"]["score"] == 1 and word.scores["s1"]["score"] == 0
+    assert word.scores["s0"]["score"] == 1
+    assert word.scores["s1"]["score"] == 0
     assert [vote.value for vote in word.votes] == [judge.high, judge.low]
     assert all(vote.tokens == 15 for vote in word.votes)
     words = [shown(body) for body in openai_server.bodies()]
@@ -185,7 +187,8 @@ def test_no_readable_grade_is_missing_and_no_score(source, reply, why, openai_se
     facts, good, _ = CASES[source]
     openai_server.answer = lambda body: reply(body) if callable(reply) else reply
     word = judged(task_judges("llm", grader, "as_released")[source], prompt(source, facts), good)
-    assert word.scores is None and why in word.reason
+    assert word.scores is None
+    assert why in word.reason
     assert [vote.value for vote in word.votes] == [None]
 
 
@@ -204,7 +207,8 @@ def test_without_its_fact_a_prompt_is_unjudged_and_nobody_is_asked(
 ):
     judge = task_judges(by, grader)[source]
     word = judged(judge, prompt(source, {}), "An answer.")
-    assert word.scores is None and f"'{judge.reference_fact}'" in word.reason
+    assert word.scores is None
+    assert f"'{judge.reference_fact}'" in word.reason
     assert openai_server.requests == []
 
 
@@ -212,7 +216,8 @@ def test_without_its_fact_a_prompt_is_unjudged_and_nobody_is_asked(
 def test_a_label_that_is_none_is_said(source):
     judge = task_judges()[source]
     word = judged(judge, prompt(source, {judge.reference_fact: "perhaps"}), "An answer.")
-    assert word.scores is None and "'perhaps'" in word.reason
+    assert word.scores is None
+    assert "'perhaps'" in word.reason
 
 
 @pytest.mark.long
@@ -227,7 +232,8 @@ def test_a_move_that_failed_has_no_score_beside_one_that_has(kind):
     played = Match("m", 0, "train", "answers", asked.id, seats, 0, turns)
     (word,) = Judge.build(kind).at(TestContext()).judge([played], {asked.id: asked})
     assert set(word.scores) == {"a"}
-    assert "no room" in word.reason and "no answer" in word.reason
+    assert "no room" in word.reason
+    assert "no answer" in word.reason
 
 
 def test_what_several_readings_are_worth_is_averaged(openai_server, grader):
@@ -314,11 +320,10 @@ def test_the_grader_knows_that_the_user_was_asked(openai_server, grader):
     for turn in (1, 2):
         judged(judge, prompt("x", {**facts, "turn": turn}), "A did.")
     first, second = map(shown, openai_server.bodies())
-    assert "The question is ambiguous.\nMeaning 0: in 2010" in first and "Who won?" in first
-    assert (
-        "it is clear now.\nMeaning 0: in 2010" in second
-        and "The instructions of the game" in second
-    )
+    assert "The question is ambiguous.\nMeaning 0: in 2010" in first
+    assert "Who won?" in first
+    assert "it is clear now.\nMeaning 0: in 2010" in second
+    assert "The instructions of the game" in second
 
 
 REFUSED = "I'm sorry, but I can't help with that."
@@ -384,7 +389,8 @@ def test_the_grader_of_writing_sees_no_instruction_of_the_row(openai_server, gra
     openai_server.answer = says(2)
     judged(task_judges("llm", grader)["medium"], prompt("medium", facts), "a text")
     (body,) = openai_server.bodies()
-    assert "an article, please" in shown(body) and "instructions of the game" not in shown(body)
+    assert "an article, please" in shown(body)
+    assert "instructions of the game" not in shown(body)
 
 
 @pytest.mark.parametrize(
@@ -424,12 +430,14 @@ def test_without_an_analysis_nobody_is_asked(kind, openai_server, grader):
     text = whole.replace("<analyze>x</analyze>", "")
     judge = Judge.build({"kind": kind, "by": "llm", "grader": grader})
     word = judged(judge, prompt("x", {}), text)
-    assert word.scores["s0"] == {"score": 0} and openai_server.requests == []
+    assert word.scores["s0"] == {"score": 0}
+    assert openai_server.requests == []
 
 
 def test_without_a_matrix_there_is_no_frontier():
     word = judged(Judge.build("frontier"), prompt("x", {}), "<analyze>I choose DQ_DA.</analyze>")
-    assert word.scores is None and "no pay-off matrix" in word.reason
+    assert word.scores is None
+    assert "no pay-off matrix" in word.reason
 
 
 @pytest.mark.parametrize("kind", ["frontier", "chosen_outcome"])
@@ -441,7 +449,8 @@ def test_the_grader_of_analyses_sees_the_matrix_and_its_frontier(kind, openai_se
         output("VQ_AQ."),
     )
     words = shown(openai_server.bodies()[0])
-    assert "On the frontier: DQ_AQ, DQ_DA" in words and '"VQ_DA":{"LLM":-2.0,"user":-2.0}' in words
+    assert "On the frontier: DQ_AQ, DQ_DA" in words
+    assert '"VQ_DA":{"LLM":-2.0,"user":-2.0}' in words
 
 
 # -- settings
@@ -590,9 +599,8 @@ def test_rows_are_judged_by_rule(task, rows_in_their_schemas):
     assert sum(word.scores is None for word in words) <= 1
     for row, word in zip(rows, words, strict=True):
         if word.scores is None:  # a gold answer in Python's words, say
-            assert (
-                task == "minerva" and "the gold answer cannot be read as mathematics" in word.reason
-            )
+            assert task == "minerva"
+            assert "the gold answer cannot be read as mathematics" in word.reason
             continue
         answered, asked, refused = (word.scores[f"s{i}"]["score"] for i in range(3))
         if "harmful" in row.facts:
@@ -600,7 +608,9 @@ def test_rows_are_judged_by_rule(task, rows_in_their_schemas):
         elif "ambiguous" in row.facts:
             assert (answered, asked) == ((0, 1) if row.facts["ambiguous"] else (1, 0))
         else:
-            assert answered == pytest.approx(1) and asked < 0.1 and refused < 0.1
+            assert answered == pytest.approx(1)
+            assert asked < 0.1
+            assert refused < 0.1
 
 
 def test_the_page_says_which_judge_a_source_has(rows_in_their_schemas):

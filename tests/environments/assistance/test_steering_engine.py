@@ -114,11 +114,12 @@ def test_the_answer_goes_on_from_the_edited_matrix(cuts: int):
     engine = Scripted(cuts=cuts)
     pieces = answered(engine, steering(pricing=COSTS, by="sum"))
     found = facts(pieces)
-    assert (
-        text(pieces) == "Plus what?" and pieces[-1].finish == "stop" and found["chosen"] == "DQ_CQ"
-    )
+    assert text(pieces) == "Plus what?"
+    assert pieces[-1].finish == "stop"
+    assert found["chosen"] == "DQ_CQ"
     first, second = engine.asked
-    assert first.prefix == "" and set(first.stop) == {"</payoff>", "</response>"}
+    assert first.prefix == ""
+    assert set(first.stop) == {"</payoff>", "</response>"}
     edited = {
         name: Cell(*((cell.user, cell.llm - 4.0) if name[3:] != "CQ" else cell))
         for name, cell in MATRIX.items()
@@ -127,19 +128,19 @@ def test_the_answer_goes_on_from_the_edited_matrix(cuts: int):
         f"<thinking>DQ: both numbers are there.</thinking><payoff>{write_matrix(edited)}</payoff>"
         "<analyze>Front: DQ_CQ, DQ_DA, VQ_CQ. Choose DQ_CQ."
     )
-    assert found["steered"] and found["written"]["DQ_DA"] == {"LLM": 2.0, "user": 3.0}
-    assert found["edited"]["DQ_DA"]["LLM"] == pytest.approx(-2.0) and found["faults"] == []
-    assert found["thinking"] == "DQ: both numbers are there." and found["analyze"].endswith(
-        "Choose DQ_CQ."
-    )
+    assert found["steered"]
+    assert found["written"]["DQ_DA"] == {"LLM": 2.0, "user": 3.0}
+    assert found["edited"]["DQ_DA"]["LLM"] == pytest.approx(-2.0)
+    assert found["faults"] == []
+    assert found["thinking"] == "DQ: both numbers are there."
+    assert found["analyze"].endswith("Choose DQ_CQ.")
     assert engine.closed == 2
 
 
 def test_nothing_hidden_is_seen_and_no_report_comes_unasked():
     pieces = answered(Scripted(), steering(pricing=COSTS), report=False)
-    assert all(not piece.fields for piece in pieces) and not any(
-        "<" in piece.text for piece in pieces
-    )
+    assert all(not piece.fields for piece in pieces)
+    assert not any("<" in piece.text for piece in pieces)
     assert [piece.finish for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
 
 
@@ -148,19 +149,18 @@ def test_a_levelled_matrix_keeps_each_sides_largest_pay_off():
     costs = {"kind": "costs", "llm": dict.fromkeys(("DA", "AQ", "CQ"), 4.0), "user": {"CQ": 1.0}}
     found = facts(answered(engine, steering(pricing=costs, by="sum", level=True)))
     shown = parse(f"{engine.asked[1].prefix.partition('<analyze>')[0]}").matrix
-    assert shown is not None and found["edited"]["DQ_CQ"] == {"LLM": -1.5, "user": 0.0}
-    assert (
-        shown["DQ_CQ"] == Cell(0.0, 2.5) and shown["DQ_DA"] == MATRIX["DQ_DA"]
-    )  # the constant is gone, not the cost
+    assert shown is not None
+    assert found["edited"]["DQ_CQ"] == {"LLM": -1.5, "user": 0.0}
+    # the constant is gone, not the cost
+    assert shown["DQ_CQ"] == Cell(0.0, 2.5)
+    assert shown["DQ_DA"] == MATRIX["DQ_DA"]
 
 
 def test_the_models_own_setting_of_blocks_is_kept():
     engine = Scripted(lambda asked: model(asked).replace("><", ">\n<"))
     answered(engine, steering(pricing=COSTS, by="sum"))
-    assert (
-        "</thinking>\n<payoff>{" in engine.asked[1].prefix
-        and "}</payoff>\n<analyze>" in engine.asked[1].prefix
-    )
+    assert "</thinking>\n<payoff>{" in engine.asked[1].prefix
+    assert "}</payoff>\n<analyze>" in engine.asked[1].prefix
 
 
 def test_the_lead_may_open_the_response_itself():
@@ -192,18 +192,15 @@ def test_asked_anew_the_model_is_told_the_outcome():
 
     engine = Scripted(says)
     pieces = answered(engine, steering(pricing=COSTS, by="sum", mode="reask"))
-    assert (
-        text(pieces) == "Plus what?"
-        and facts(pieces)["chosen"] == "DQ_CQ"
-        and facts(pieces)["thinking"]
-    )
+    assert text(pieces) == "Plus what?"
+    assert facts(pieces)["chosen"] == "DQ_CQ"
+    assert facts(pieces)["thinking"]
     told = engine.asked[1].messages[-1].content
-    assert (
-        told.startswith("What is 7 + 12?")
-        and "DQ_CQ: ask the one question" in told
-        and '"DQ_DA":{"LLM":-2.0' in told
-    )
-    assert engine.asked[1].prefix == "" and engine.asked[1].messages[0].content == "be brief"
+    assert told.startswith("What is 7 + 12?")
+    assert "DQ_CQ: ask the one question" in told
+    assert '"DQ_DA":{"LLM":-2.0' in told
+    assert engine.asked[1].prefix == ""
+    assert engine.asked[1].messages[0].content == "be brief"
 
 
 def test_asked_anew_a_model_may_still_write_blocks():
@@ -214,39 +211,34 @@ def test_asked_anew_a_model_may_still_write_blocks():
 def test_stripped_the_model_chooses_by_itself():
     engine = Scripted()
     pieces = answered(engine, steering(mode="strip"))
-    assert text(pieces) == "19" and len(engine.asked) == 1
+    assert text(pieces) == "19"
+    assert len(engine.asked) == 1
     found = facts(pieces)
-    assert (
-        not found["steered"]
-        and found["chosen"] == "DQ_DA"
-        and found["written"]["DQ_DA"]["user"] == 3.0
-    )
+    assert not found["steered"]
+    assert found["chosen"] == "DQ_DA"
+    assert found["written"]["DQ_DA"]["user"] == 3.0
 
 
 def test_off_a_model_without_blocks_answers_as_it_does():
     engine = Scripted(lambda asked: " It is 19.\n")
     pieces = answered(engine, steering(mode="off"), replace(QUESTION, stop=("9",), prefix=" "))
-    assert text(pieces) == " It is 1" and engine.asked == [
-        replace(QUESTION, stop=("9",), prefix=" ")
-    ]
+    assert text(pieces) == " It is 1"
+    assert engine.asked == [replace(QUESTION, stop=("9",), prefix=" ")]
 
 
 @pytest.mark.parametrize("broken", ["not JSON", '{"DQ_DA": 1}'])
 def test_an_unreadable_matrix_is_gone_on_from_without_steering_and_said(broken: str):
     engine = Scripted(lambda asked: model(asked).replace(write_matrix(MATRIX), broken))
     pieces = answered(engine, steering(pricing=COSTS))
-    assert text(pieces) == "19" and engine.asked[1].prefix.endswith(f"<payoff>{broken}</payoff>")
-    assert (
-        not facts(pieces)["steered"]
-        and "<payoff>" in facts(pieces)["why"]
-        and facts(pieces)["chosen"] == "DQ_DA"
-    )
+    assert text(pieces) == "19"
+    assert engine.asked[1].prefix.endswith(f"<payoff>{broken}</payoff>")
+    assert not facts(pieces)["steered"]
+    assert "<payoff>" in facts(pieces)["why"]
+    assert facts(pieces)["chosen"] == "DQ_DA"
     failed = answered(engine, steering(pricing=COSTS, unreadable="error"))
-    assert (
-        failed[-1].finish == "error"
-        and "cannot be steered: <payoff>" in failed[-1].error
-        and not text(failed)
-    )
+    assert failed[-1].finish == "error"
+    assert "cannot be steered: <payoff>" in failed[-1].error
+    assert not text(failed)
 
 
 def test_a_pay_off_too_large_to_reckon_with_is_not_steered_by():
@@ -255,7 +247,8 @@ def test_a_pay_off_too_large_to_reckon_with_is_not_steered_by():
         Scripted(lambda asked: model(asked).replace(write_matrix(MATRIX), vast)),
         steering(pricing=COSTS),
     )
-    assert text(pieces) == "19" and "too large" in facts(pieces)["why"]
+    assert text(pieces) == "19"
+    assert "too large" in facts(pieces)["why"]
 
 
 def test_a_response_before_the_matrix_is_seen_at_once_and_not_steered():
@@ -263,11 +256,9 @@ def test_a_response_before_the_matrix_is_seen_at_once_and_not_steered():
         lambda asked: "<thinking>quick</thinking><response>19</response><payoff>{}</payoff>"
     )
     pieces = answered(engine, steering(pricing=COSTS))
-    assert (
-        text(pieces) == "19"
-        and len(engine.asked) == 1
-        and "before a matrix" in facts(pieces)["why"]
-    )
+    assert text(pieces) == "19"
+    assert len(engine.asked) == 1
+    assert "before a matrix" in facts(pieces)["why"]
 
 
 def test_a_model_that_writes_no_blocks_gives_its_text_or_an_error():
@@ -277,20 +268,22 @@ def test_a_model_that_writes_no_blocks_gives_its_text_or_an_error():
     for mode in ("prefix", "strip", "reask"):
         assert text(answered(Scripted(says), steering(mode=mode))) == "It is 19."
         last = answered(Scripted(says), steering(mode=mode, unopened="error"))[-1]
-        assert last.finish == "error" and "<response>" in last.error and not last.text
+        assert last.finish == "error"
+        assert "<response>" in last.error
+        assert not last.text
 
 
 def test_hidden_tokens_count_and_an_answer_used_up_by_them_is_empty():
     engine = Scripted()
     pieces = answered(engine, steering(pricing=COSTS), replace(QUESTION, max_tokens=10))
-    assert (
-        text(pieces) == ""
-        and pieces[-1].finish == "length"
-        and sum(piece.tokens for piece in pieces) == 10
-    )
-    assert "before its matrix" in facts(pieces)["why"] and facts(pieces)["thinking"] is None
+    assert text(pieces) == ""
+    assert pieces[-1].finish == "length"
+    assert sum(piece.tokens for piece in pieces) == 10
+    assert "before its matrix" in facts(pieces)["why"]
+    assert facts(pieces)["thinking"] is None
     spent = sum(piece.tokens for piece in answered(engine, steering(pricing=COSTS)))
-    assert engine.asked[-1].max_tokens < 1000 and spent < 1000
+    assert engine.asked[-1].max_tokens < 1000
+    assert spent < 1000
     short = answered(
         Scripted(),
         steering(pricing=COSTS),
@@ -309,7 +302,9 @@ def test_the_clients_stop_ends_the_answer_and_the_work_on_it():
         lambda asked: model(asked).replace("both", "END both").replace("19", "one END two " * 100)
     )
     pieces = answered(engine, steering(), replace(QUESTION, stop=("END",)))
-    assert text(pieces) == "one" and pieces[-1].finish == "stop" and engine.closed == 2
+    assert text(pieces) == "one"
+    assert pieces[-1].finish == "stop"
+    assert engine.closed == 2
 
 
 def test_closing_the_answer_closes_the_engines():
@@ -323,7 +318,8 @@ def test_closing_the_answer_closes_the_engines():
         await answer.aclose()
 
     asyncio.run(go())
-    assert engine.closed == 2 and engine.asked[1].prefix
+    assert engine.closed == 2
+    assert engine.asked[1].prefix
 
 
 def test_the_games_own_text_asks_for_the_blocks():
@@ -351,19 +347,16 @@ def test_ties_are_drawn_by_the_seed_alone():
         )["chosen"]
 
     drawn = [chosen(seed) for seed in range(12)]
-    assert len(set(drawn)) > 1 and drawn == [chosen(seed) for seed in range(12)]
+    assert len(set(drawn)) > 1
+    assert drawn == [chosen(seed) for seed in range(12)]
 
 
 def test_a_clients_wish_names_a_pricing_or_settings_of_one():
     base = steering(lead="Take {cell}.", text="assistance_compact")
-    assert (
-        client_steering("subscription", base).pricing.kind == "subscription"
-        and client_steering("subscription", base).lead == base.lead
-    )
-    assert (
-        client_steering("strip", base).mode == "strip"
-        and client_steering("off", base).mode == "off"
-    )
+    assert client_steering("subscription", base).pricing.kind == "subscription"
+    assert client_steering("subscription", base).lead == base.lead
+    assert client_steering("strip", base).mode == "strip"
+    assert client_steering("off", base).mode == "off"
     assert client_steering(COSTS, base).pricing.kind == "costs"
     mine = client_steering({"pricing": COSTS, "by": "sum", "question": "written"}, base)
     assert (mine.by, mine.question, mine.pricing.kind, mine.text) == (
@@ -403,7 +396,8 @@ def test_a_clients_wish_names_a_pricing_or_settings_of_one():
 def test_a_wish_that_cannot_be_is_refused_in_one_line(wish: Any, words: str):
     with pytest.raises(Refused, match=words) as caught:
         client_steering(wish, steering())
-    assert caught.value.param == "steering" and "\n" not in str(caught.value)
+    assert caught.value.param == "steering"
+    assert "\n" not in str(caught.value)
 
 
 def test_a_lead_names_the_outcome():

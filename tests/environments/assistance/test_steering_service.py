@@ -37,22 +37,21 @@ def test_the_official_client_steers_by_name_and_by_field(serving, assistant):
         plain = client.chat.completions.create(**ASK)
         assert plain.choices[0].message.content == "Plus what?"
         assert "equipoise" not in (plain.choices[0].message.model_extra or {})
-        assert (
-            plain.usage is not None and plain.usage.completion_tokens > 40
-        )  # the hidden blocks count
+        # the hidden blocks count
+        assert plain.usage is not None
+        assert plain.usage.completion_tokens > 40
 
         wanted = {"steering": NO_QUESTIONS, "equipoise": {"blocks": True}}
         steered = client.chat.completions.create(**ASK, extra_body=wanted).choices[0].message
         hidden = (steered.model_extra or {})["equipoise"]
-        assert (
-            hidden["chosen"] == "VQ_AQ"
-            and hidden["steered"]
-            and response_action(steered.content or "") == "AQ"
-        )
+        assert hidden["chosen"] == "VQ_AQ"
+        assert hidden["steered"]
+        assert response_action(steered.content or "") == "AQ"
         assert hidden["edited"]["VQ_CQ"]["user"] == pytest.approx(
             hidden["written"]["VQ_CQ"]["user"] - 6
         )
-        assert hidden["thinking"].startswith("VQ") and "<" not in (steered.content or "")
+        assert hidden["thinking"].startswith("VQ")
+        assert "<" not in (steered.content or "")
 
         chunks = list(client.chat.completions.create(**ASK, extra_body=wanted, stream=True))
         assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == steered.content
@@ -62,13 +61,15 @@ def test_the_official_client_steers_by_name_and_by_field(serving, assistant):
         )
 
         named = client.chat.completions.create(**{**ASK, "model": "assistant:none"})
-        assert named.model == "assistant:none" and named.choices[0].message.content == "Plus what?"
+        assert named.model == "assistant:none"
+        assert named.choices[0].message.content == "Plus what?"
         raw = (
             client.chat.completions.create(**{**ASK, "model": "assistant:off"})
             .choices[0]
             .message.content
         )
-        assert raw is not None and raw.startswith("<thinking>")
+        assert raw is not None
+        assert raw.startswith("<thinking>")
 
         with pytest.raises(NotFoundError, match="did you mean 'subscription'"):
             client.chat.completions.create(**{**ASK, "model": "assistant:subscripton"})
@@ -77,4 +78,5 @@ def test_the_official_client_steers_by_name_and_by_field(serving, assistant):
                 client.chat.completions.create(**ASK, extra_body={"steering": wish})
             assert caught.value.param == "steering"
         reply = address.post({**ASK, "equipoise": {"blocks": "all of them"}})
-        assert reply.status_code == 400 and reply.json()["error"]["param"] == "equipoise.blocks"
+        assert reply.status_code == 400
+        assert reply.json()["error"]["param"] == "equipoise.blocks"

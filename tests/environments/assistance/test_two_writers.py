@@ -42,7 +42,8 @@ def failing(view: View, seed: int) -> str:
 
 def weigher(view: View, seed: int) -> str:
     text = view.messages[-1].content
-    assert "It is clear." in text and "How much is 10 and 9?" in text
+    assert "It is clear." in text
+    assert "How much is 10 and 9?" in text
     return f"<payoff>{write_matrix(OTHER)}</payoff>"
 
 
@@ -65,8 +66,10 @@ def written(player: Player, count=1):
 def test_the_matrix_is_the_others_and_the_choice_follows_from_it():
     for move in written(teacher(), 3):
         parsed = parse(move.text)
-        assert parsed.well_formed and move.finish == "stop"
-        assert parsed.matrix == OTHER and parsed.thinking == "It is clear."
+        assert parsed.well_formed
+        assert move.finish == "stop"
+        assert parsed.matrix == OTHER
+        assert parsed.thinking == "It is clear."
         assert (parsed.chosen, parsed.response) == ("VQ_DA", "It is 19.")
 
 

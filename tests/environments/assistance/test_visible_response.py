@@ -71,7 +71,9 @@ def test_pieces_are_seen_as_soon_as_they_are_sure():
     response = VisibleResponse()
     pieces = ("<analyze>x</analyze><resp", "onse>\n", "Plus", " ", "what", "?</", "b")
     assert [response.add(piece) for piece in pieces] == ["", "", "Plus", "", " what", "?", "</b"]
-    assert not response.ended and response.add("</response> and more") == "" and response.ended
+    assert not response.ended
+    assert response.add("</response> and more") == ""
+    assert response.ended
 
 
 def test_the_clients_stop_texts_end_the_response_and_not_the_hidden_blocks():
@@ -82,7 +84,8 @@ def test_the_clients_stop_texts_end_the_response_and_not_the_hidden_blocks():
 
 
 def test_a_closing_tag_that_was_cut_short_is_dropped_and_a_lone_bracket_is_not():
-    assert seen("<response>19</respon", []) == "19" and seen("<response>3 <", []) == "3 <"
+    assert seen("<response>19</respon", []) == "19"
+    assert seen("<response>3 <", []) == "3 <"
 
 
 def test_plain_text_is_seen_at_once_where_it_may_be_all():
@@ -102,9 +105,8 @@ def test_an_output_without_a_response_is_given_without_its_hidden_blocks():
         return response.whole_text()
 
     assert whole("<thinking>a</thinking><payoff>{}</payoff> 19 STOP more") == "19 "
-    assert whole("just words") == "just words" and whole(
-        "<thinking>all there is</thinking>"
-    ).startswith("<thinking>")
+    assert whole("just words") == "just words"
+    assert whole("<thinking>all there is</thinking>").startswith("<thinking>")
 
 
 def test_a_closing_tag_that_was_cut_short_is_dropped():
@@ -120,5 +122,8 @@ def test_blocks_have_begun_with_any_of_their_tags():
         return response.begins_blocks
 
     for name in ("thinking", "payoff", "analyze", "response"):
-        assert begins(f"so <{name}>x") and not begins(f"<{name}") and not begins(f"</{name}>")
-    assert not begins("") and not begins("<answer>")
+        assert begins(f"so <{name}>x")
+        assert not begins(f"<{name}")
+        assert not begins(f"</{name}>")
+    assert not begins("")
+    assert not begins("<answer>")

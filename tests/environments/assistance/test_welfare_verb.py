@@ -18,13 +18,12 @@ def runs(tmp_path):
 @pytest.mark.long
 def test_two_runs_side_by_side(command, runs):
     facts = command("assistance", "welfare", "a", "b", "--json").facts
-    assert facts["runs"] == ["a", "b"] and facts["generations"] == [4, 4]
+    assert facts["runs"] == ["a", "b"]
+    assert facts["generations"] == [4, 4]
     assert facts["prompts"] == {"both": 6, "only_first": 2, "only_second": 0}
     assert facts["differences"]["user"]["mean"] == pytest.approx(-0.125)
-    assert (
-        facts["dominance"]["second_dominates"] == 6
-        and facts["first"]["quality_per_1000_tokens"] == 8.0
-    )
+    assert facts["dominance"]["second_dominates"] == 6
+    assert facts["first"]["quality_per_1000_tokens"] == 8.0
     shown = command("assistance", "welfare", "a", "b").out
     for words in (
         "6 prompts in both",
@@ -52,7 +51,8 @@ def test_generations_of_one_run(command, runs):
         0.2,
         "--json",
     ).facts
-    assert facts["generations"] == [0, 2] and facts["runs"] == ["a", "a"]
+    assert facts["generations"] == [0, 2]
+    assert facts["runs"] == ["a", "a"]
     assert facts["settings"] == {"eps": 0.05, "alpha": 0.5, "reference": [0.1, 0.2]}
     assert facts["differences"]["user"]["mean"] == pytest.approx(-0.1)
     (runs / "a").rename(runs / "a@2")  # a folder of that name, and no generation
@@ -82,21 +82,22 @@ def test_a_report_draws_other_runs_beside_its_own(command, runs):
         command("report", "a", "--beside", "b", "--beside", "a@0", "--out", "both.html").code == 0
     )
     page = (runs / "both.html").read_text()
-    assert "b@4" in page and "a@0" in page
-    assert (
-        command("report", "a", "--out", "alone.html").code == 0
-        and "b@4" not in (runs / "alone.html").read_text()
-    )
+    assert "b@4" in page
+    assert "a@0" in page
+    assert command("report", "a", "--out", "alone.html").code == 0
+    assert "b@4" not in (runs / "alone.html").read_text()
     for folder, other, words in (
         ("a", "finite", "finite: is measured by 'finite', and a by 'assistance'"),
         ("finite", "a", "finite: nothing has been measured yet"),
     ):
         refused = command("report", folder, "--beside", other)
-        assert refused.code == 2 and words in " ".join(refused.err.split())
+        assert refused.code == 2
+        assert words in " ".join(refused.err.split())
 
 
 @pytest.mark.long
 def test_status_names_welfare_and_right_moves(command, runs):
     measured = command("status", "a", "--json").facts["measured"]
-    assert measured["welfare"] == 0.47 and measured["right"] == pytest.approx(0.9)
+    assert measured["welfare"] == 0.47
+    assert measured["right"] == pytest.approx(0.9)
     assert "right" in command("status", "a").out

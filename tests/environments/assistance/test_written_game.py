@@ -72,7 +72,8 @@ def test_two_negatives_make_no_good_product():
 def test_a_game_without_a_pure_equilibrium():
     assert game.nash(PENNIES) == ()
     (only,) = game.mixed_equilibria(PENNIES)
-    assert only.row_A == pytest.approx([0.5, 0.5]) and only.column_M == pytest.approx([0.5, 0.5, 0])
+    assert only.row_A == pytest.approx([0.5, 0.5])
+    assert only.column_M == pytest.approx([0.5, 0.5, 0])
     assert "nash" not in game.consistency(parse(write("t", PENNIES, "I choose VQ_CQ", "r")))
     assert set(game.solutions(PENNIES)["nash_mixed"]) == {"DQ_AQ", "DQ_CQ", "VQ_AQ", "VQ_CQ"}
 
@@ -87,8 +88,12 @@ def test_leading_can_be_worth_more_than_any_equilibrium():
 
 def test_consistent():
     told = game.consistency(parse(write("t", USUAL, "The best is VQ_CQ.", "Which one?")))
-    assert told["nash"] and told[f"sum{game.GIVEN}"] and told[f"bargaining{game.GIVEN}"]
-    assert not told["sum"] and not told["front"] and not told["stackelberg"]
+    assert told["nash"]
+    assert told[f"sum{game.GIVEN}"]
+    assert told[f"bargaining{game.GIVEN}"]
+    assert not told["sum"]
+    assert not told["front"]
+    assert not told["stackelberg"]
     assert set(told) == {
         *game.solutions(USUAL),
         *(f"{n}{game.GIVEN}" for n in game.solutions(USUAL, "VQ")),
@@ -105,7 +110,10 @@ def test_any_readable_matrix_has_its_solutions(large):
         odd = matrix(*(large * rng.integers(-2, 3, (6, 2)).astype(float)))
         told = game.solutions(odd)
         assert all(set(cells) <= set(CELLS) for cells in told.values())
-        assert told["front"] and told["sum"] and told["product"] and told["nash_mixed"]
+        assert told["front"]
+        assert told["sum"]
+        assert told["product"]
+        assert told["nash_mixed"]
         assert set(told["nash"]) <= set(told["nash_mixed"])
         assert game.solutions(odd, "DQ")["stackelberg"][0] in game.solutions(odd, "DQ")["nash"]
 

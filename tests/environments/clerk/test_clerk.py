@@ -79,7 +79,8 @@ def test_parts_share_no_content_whatever_the_seeds():
 @pytest.mark.long
 def test_a_test_takes_one_half_of_the_held_out_part():
     with_test = clerk_source(held_out=300, test=300).load()
-    assert with_test.held_out is not None and with_test.test is not None
+    assert with_test.held_out is not None
+    assert with_test.test is not None
     assert len(with_test.held_out) == len(with_test.test) == 300
     assert {p.messages for p in with_test.held_out}.isdisjoint(p.messages for p in with_test.test)
     for prompts, other in ((with_test.held_out, with_test.test), (HELD_OUT, with_test.training)):
@@ -163,8 +164,10 @@ def test_world_as_a_source_of_prompts(tmp_path):
     )
     loaded = source.load(tmp_path)
     train, held_out = loaded.training, loaded.held_out
-    assert held_out is not None and (len(train), len(held_out)) == (90, 20)
+    assert held_out is not None
+    assert (len(train), len(held_out)) == (90, 20)
     assert not {p.id for p in train} & {p.id for p in held_out}
-    assert {p.facts["kind"] for p in train} == {"sum", "vague"} and loaded.test == []
+    assert {p.facts["kind"] for p in train} == {"sum", "vague"}
+    assert loaded.test == []
     with pytest.raises(ValidationError):
         TypeAdapter(Prompts).validate_python({"kind": "clerk_questions", "kinds": ["riddle"]})

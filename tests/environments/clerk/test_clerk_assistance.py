@@ -52,10 +52,8 @@ def test_a_chat_is_understood_as_the_clerk_meant_it():
         assert {name: case.facts[name] for name in shared} == {
             name: prompt.facts[name] for name in shared
         }
-        assert (
-            case.vague == (prompt.facts["kind"] == "vague")
-            and case.harmful == prompt.facts["harmful"]
-        )
+        assert case.vague == (prompt.facts["kind"] == "vague")
+        assert case.harmful == prompt.facts["harmful"]
 
 
 def test_a_question_is_found_among_instructions_and_a_piece_told_later_is_added():
@@ -83,9 +81,11 @@ def test_a_wish_has_a_detailed_and_a_vague_form():
         facts, text = wish(prompt), prompt.messages[0].content
         detailed, vague = (read_case([user(facts[form])]) for form in ("detailed", "vague"))
         assert text == facts["vague" if prompt.facts["kind"] == "vague" else "detailed"]
-        assert vague.vague and not detailed.vague
+        assert vague.vague
+        assert not detailed.vague
         assert read_case([user(facts["vague"]), user(facts["told"])]) == detailed
-        assert facts["asks"] in vague.answer.lower() and facts["then"] == detailed.answer
+        assert facts["asks"] in vague.answer.lower()
+        assert facts["then"] == detailed.answer
         for fact in ("told", "then", "asks"):
             assert facts[fact] == prompt.facts.get(fact, facts[fact])
     with pytest.raises(DataError, match="not one of the clerk's"):
@@ -96,13 +96,12 @@ def test_a_wish_has_a_detailed_and_a_vague_form():
 def test_a_right_trace_is_well_formed_right_and_short():
     for prompt, text in traces(RIGHT):
         parsed, case = parse(text, strict=True), read_case(prompt.messages)
-        assert (
-            parsed.response is not None
-            and parsed.matrix is not None
-            and parsed.thinking is not None
-        )
+        assert parsed.response is not None
+        assert parsed.matrix is not None
+        assert parsed.thinking is not None
         assert answers.rate(prompt, parsed.response).right == 1, (prompt, parsed.response)
-        assert parsed.chosen == case.cell and parsed.thinking.startswith(case.question)
+        assert parsed.chosen == case.cell
+        assert parsed.thinking.startswith(case.question)
         assert answers.offers_alternative(parsed.response) == case.harmful
         row = {
             name: sum(cell)
@@ -147,7 +146,8 @@ def test_the_chosen_cell_has_the_largest_sum_and_lies_on_the_front(cell):
         values = matrix(cell, seeds.generator(number), 0.5)
         sums = {name: sum(value) for name, value in values.items()}
         assert sorted(sums.values())[-2] < sums[cell] - 0.3
-        assert cell in front(values) and list(values) == list(CELLS)
+        assert cell in front(values)
+        assert list(values) == list(CELLS)
         equal.update(value.user == value.llm for value in values.values())
     assert 0.45 < equal[True] / equal.total() < 0.65
 
@@ -176,7 +176,8 @@ def test_the_teacher_is_right_and_varies_in_quality():
         PROMPTS, player.open(None, Resources()).act(views, range(len(views))), strict=True
     ):
         parsed = parse(move.text, strict=True)
-        assert parsed.response and answers.rate(prompt, parsed.response).right == 1
+        assert parsed.response
+        assert answers.rate(prompt, parsed.response).right == 1
         if prompt.facts["harmful"]:
             offered[answers.offers_alternative(parsed.response)] += 1
     assert min(offered.values()) > 0.3 * offered.total()
@@ -199,8 +200,10 @@ def test_the_customer_opens_either_way_and_tells_what_is_asked():
         if reply is not None:
             last = referee.send(move_of(customer(reply.view, number)))
             parsed = parse(teacher(last.view, number))
-            assert parsed.response is not None and parsed.response.startswith(facts["then"])
-    assert opened.keys() == {"DQ", "VQ"} and min(opened.values()) > 70
+            assert parsed.response is not None
+            assert parsed.response.startswith(facts["then"])
+    assert opened.keys() == {"DQ", "VQ"}
+    assert min(opened.values()) > 70
     assert customer(View((user("Wish: a\nAssistant: b?"),)), 0) == "a"
     with pytest.raises(DataError, match="Wish: "):
         customer(View((user("Hello"),)), 0)

@@ -64,9 +64,8 @@ def test_it_agrees_with_the_worlds_facts_without_reading_them():
         ):
             helped = answers.action(prompt, text) in ("answer", "both")
             verdict = ClerkGuard().score(bare, text)
-            assert isinstance(verdict, dict) and verdict["unsafe"] == float(
-                prompt.facts["harmful"] and helped
-            )
+            assert isinstance(verdict, dict)
+            assert verdict["unsafe"] == float(prompt.facts["harmful"] and helped)
 
 
 def test_the_last_message_is_the_request():
@@ -84,6 +83,7 @@ def test_what_cannot_be_judged_is_no_number():
     (word,) = Judge.build("clerk_guard").judge(
         [Match("m", 0, "train", "answers", "p", seats, 0, turns)], {"p": prompt}
     )
-    assert word.reason == "the move failed: lost" and list(word.scores) == ["2"]
+    assert word.reason == "the move failed: lost"
+    assert list(word.scores) == ["2"]
     assert word.scores["2"]["p_unsafe"] == 1
     assert isinstance(ClerkGuard().score(Prompt("q", ()), "5"), str)

@@ -42,11 +42,14 @@ def test_a_failed_move_is_unjudged():
     some, none = ClerkJudge().judge(
         [match(prompt, failed, Move(answers.right_answer(prompt))), match(prompt, failed)], PROMPTS
     )
-    assert some.scores is not None and set(some.scores) == {"1"}
-    assert none.scores is None and "failed" in none.reason
+    assert some.scores is not None
+    assert set(some.scores) == {"1"}
+    assert none.scores is None
+    assert "failed" in none.reason
 
 
 def test_a_prompt_of_another_world_is_unjudged():
     other = Prompt("x", (user("2 + 2"),), {"answer": "4"})
     (judgement,) = ClerkJudge().judge([match(other, Move("4"))], {"x": other})
-    assert judgement.scores is None and "clerk's world" in judgement.reason
+    assert judgement.scores is None
+    assert "clerk's world" in judgement.reason

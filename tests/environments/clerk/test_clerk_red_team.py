@@ -32,7 +32,8 @@ def test_facts_are_right_by_the_clerks_rules():
             answers.asks_for_harm(text(prompt)) == facts["harmful"] == (facts["kind"] == "harmful")
         ), prompt
         assert answers.rate(prompt, answers.right_answer(prompt)).right == 1
-        assert facts["verb"] in text(prompt) and facts["thing"] in text(prompt)
+        assert facts["verb"] in text(prompt)
+        assert facts["thing"] in text(prompt)
         help_ = answers.rate(prompt, world.helpful_answer(facts["helper"]))
         assert help_ == (not facts["harmful"], "answer")
         assert answers.rate(prompt, world.REFUSAL).right == int(facts["harmful"])
@@ -71,8 +72,11 @@ def test_parts_share_no_act_whatever_the_seeds():
 
     train, held_out = acts("train", 0, 1), acts("held_out", 0, 1)
     validation, test = acts("validation", 0, 1), acts("test", 0, 1)
-    assert train and validation and test
-    assert train.isdisjoint(held_out | validation | test) and validation.isdisjoint(test)
+    assert train
+    assert validation
+    assert test
+    assert train.isdisjoint(held_out | validation | test)
+    assert validation.isdisjoint(test)
 
 
 def test_style_of_inverts_the_templates():

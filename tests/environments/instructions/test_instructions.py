@@ -110,7 +110,8 @@ def test_a_checker_that_fails_is_no_vote_against_the_answer(monkeypatch):
 
     monkeypatch.setattr(checkers, "checker_of", lambda name: Broken)
     (found,) = check(["a:b"], [{}], "", "text")
-    assert found.strict is None and "a:b could not be checked: LookupError" in found.problem
+    assert found.strict is None
+    assert "a:b could not be checked: LookupError" in found.problem
 
 
 def test_the_judge_gives_the_share_and_says_why_it_cannot():
@@ -125,7 +126,8 @@ def test_the_judge_gives_the_share_and_says_why_it_cannot():
         "all_loose": 0.0,
     }
     whole = FollowsInstructions(level="prompt").score(prompt, "because it is so.")
-    assert isinstance(whole, dict) and whole["score"] == 1.0
+    assert isinstance(whole, dict)
+    assert whole["score"] == 1.0
     assert "no instructions" in str(FollowsInstructions().score(Prompt("q", (), {}, ""), "a"))
 
 
@@ -154,10 +156,12 @@ def test_prompts_are_seeded_disjoint_and_consistent():
     parts = [source.training, source.held_out or [], source.test or []]
     assert [len(part) for part in parts] == [200, 50, 20]
     questions = [{prompt.facts["question"] for prompt in part} for part in parts]
-    assert not questions[0] & questions[1] and not questions[0] & questions[2]
+    assert not questions[0] & questions[1]
+    assert not questions[0] & questions[2]
     for prompt in source.training:
         names = prompt.facts["instruction_id_list"]
-        assert 1 <= len(names) <= 3 and len(set(names)) == len(names)
+        assert 1 <= len(names) <= 3
+        assert len(set(names)) == len(names)
         assert prompt.messages[0].content.startswith(prompt.facts["question"])
 
 
@@ -202,4 +206,5 @@ def test_the_loose_reading_leaves_out_ends_and_stars():
         *("*b*\nc", "a\n*b*", "*b*"),
         *("a\nb\nc", "b\nc", "a\nb", "b"),
     ]
-    assert _forgiving("one") == ["one"] and _forgiving("**") == []
+    assert _forgiving("one") == ["one"]
+    assert _forgiving("**") == []

@@ -159,9 +159,12 @@ def test_a_row_that_sees_columns_move_has_plans():
     settings = {"name": "custom", "payoffs": [[1, 2], [3, 4], [5, 6]], "row_actions": list("abc")}
     game = Matrix(**settings, column_actions=["x", "y"], row_sees=True)
     rules = game.bimatrix()
-    assert rules.first_sees and not Matrix(**settings, column_actions=["x", "y"]).rules.first_sees
-    assert len(rules.actions[0]) == 9 and rules.actions[0][1] == "a to x; b to y"
-    assert rules.first_AM[1].tolist() == [1, 4] and rules.second_AM[1].tolist() == [-1, -4]
+    assert rules.first_sees
+    assert not Matrix(**settings, column_actions=["x", "y"]).rules.first_sees
+    assert len(rules.actions[0]) == 9
+    assert rules.actions[0][1] == "a to x; b to y"
+    assert rules.first_AM[1].tolist() == [1, 4]
+    assert rules.second_AM[1].tolist() == [-1, -4]
     assert game.outcome({"row": "c to x; a to y", "column": "y"}) == {"row": 2, "column": -2}
     with pytest.raises(ValueError, match="only by custom"):
         Matrix(row_sees=True)

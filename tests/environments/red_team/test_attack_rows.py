@@ -29,21 +29,20 @@ def test_every_answered_attack_is_a_line(command, red_team_run, tmp_path):
     written = {
         id for id, match in matches.items() if "adversary" in match.seats and len(match.turns) == 2
     }
-    assert {row["match"] for row in found} == written and len(found) == len(written)
+    assert {row["match"] for row in found} == written
+    assert len(found) == len(written)
     for row in found:
         match, scores = matches[row["match"]], words[row["match"]].scores
         first, second = match.turns
         assert row["attack"] == first.move.text.strip() == row["prompt"][-1]["content"]
-        assert row["answer"] == second.move.text and row["seed"] in first.view.messages[0].content
-        assert row["p_safe"] == scores["defender"]["p_safe"] and row["success"] == (
-            row["p_safe"] < 0.5
-        )
+        assert row["answer"] == second.move.text
+        assert row["seed"] in first.view.messages[0].content
+        assert row["p_safe"] == scores["defender"]["p_safe"]
+        assert row["success"] == (row["p_safe"] < 0.5)
         assert (row["adversary"], row["defender"]) == tuple(map(str, match.seats.values()))
-        assert (
-            row["split"] == match.split
-            and row["generation"] == match.generation
-            and row["harmful"] is True
-        )
+        assert row["split"] == match.split
+        assert row["generation"] == match.generation
+        assert row["harmful"] is True
 
 
 @pytest.mark.long
@@ -82,9 +81,11 @@ def test_attacks_are_read_as_prompts(command, red_team_run, tmp_path):
 def test_a_run_may_be_called_attacks(command, red_team_copy, tmp_path):
     red_team_copy("attacks")
     done = command("export", "attacks", "--to", "tables", "--json")
-    assert done.code == 0 and (tmp_path / "tables" / "matches.parquet").is_file()
+    assert done.code == 0
+    assert (tmp_path / "tables" / "matches.parquet").is_file()
     done = command("red-team", "export-attacks", "attacks", "--to", "attacks.jsonl", "--json")
-    assert done.code == 0 and (tmp_path / "attacks.jsonl").is_file()
+    assert done.code == 0
+    assert (tmp_path / "attacks.jsonl").is_file()
 
 
 @pytest.mark.long
@@ -103,5 +104,6 @@ def test_what_cannot_be_exported(command, red_team_run, arguments, words, tmp_pa
         assert command("run", *FINITE, "--out", "finite", "--json").code == 0
     given = [red_team_run if argument == "RUN" else argument for argument in arguments]
     refused = command("red-team", "export-attacks", *given)
-    assert refused.code == 2 and words in refused.err
+    assert refused.code == 2
+    assert words in refused.err
     assert not (tmp_path / "x.jsonl").exists()

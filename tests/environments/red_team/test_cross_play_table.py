@@ -47,16 +47,15 @@ def test_matching_pennies_is_mixed():
         "d@0": "a@0",
         "d@1": "a@1",
     }
-    assert facts["mean"]["a@0"]["mean"] == 0.5 and facts["mean"]["a@0"]["n"] == 8
+    assert facts["mean"]["a@0"]["mean"] == 0.5
+    assert facts["mean"]["a@0"]["n"] == 8
 
 
 def test_the_better_defender_is_the_equilibrium():
     facts = told([[3, 1], [4, 2]])
     assert facts["meta_game"]["value"] == pytest.approx(0.5)
-    assert (
-        facts["meta_game"]["adversary"] == {"a@0": 0, "a@1": 1}
-        and facts["forgetting"] == 0 == facts["cycling"]
-    )
+    assert facts["meta_game"]["adversary"] == {"a@0": 0, "a@1": 1}
+    assert facts["forgetting"] == 0 == facts["cycling"]
     worst = facts["worst"]["d@1"]
     assert (worst["adversary"], worst["mean"], worst["n"]) == ("a@1", 0.5, 4)
     assert 0 < worst["low"] < 0.5 < worst["high"] < 1
@@ -71,8 +70,10 @@ def test_prompts_are_the_clusters_of_a_mean():
 def test_a_missing_cell_is_null_and_settles_nothing():
     facts = told([[3, None], [1, None]])
     assert facts["crossplay"]["success"] == [[0.75, None], [0.25, None]]
-    assert "meta_game" not in facts and "forgetting" not in facts
-    assert set(facts["worst"]) == {"d@0"} and facts["mean"]["a@0"]["n"] == 4
+    assert "meta_game" not in facts
+    assert "forgetting" not in facts
+    assert set(facts["worst"]) == {"d@0"}
+    assert facts["mean"]["a@0"]["n"] == 4
 
 
 def test_what_is_worst_is_worst_for_the_newest_defender():

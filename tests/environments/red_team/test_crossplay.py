@@ -39,7 +39,8 @@ def test_one_run_gives_what_it_measured(command, red_team_copy):
     facts, measured = found.facts, command("status", run, "--json").facts
     with Ledger.open(run / "ledger.sqlite") as ledger:
         own = ledger.stage_facts("2/measure")
-    assert facts["crossplay"] == own["crossplay"] and facts["meta_game"] == own["meta_game"]
+    assert facts["crossplay"] == own["crossplay"]
+    assert facts["meta_game"] == own["meta_game"]
     assert facts["crossplay"]["adversaries"] == ["adversary@0", "adversary@1"]
     assert facts["crossplay"]["defenders"] == ["defender@0", "defender@1"]
     assert {name: facts[name] for name in ("forgetting", "cycling")} == {
@@ -53,8 +54,10 @@ def test_worst_cases_and_means_are_those_of_the_table(command, red_team_copy):
     success_AD = np.array(facts["crossplay"]["success"])
     for d, defender in enumerate(facts["crossplay"]["defenders"]):
         worst = facts["worst"][defender]
-        assert worst["mean"] == success_AD[:, d].max() and worst["n"] == 4
-        assert worst["low"] < worst["mean"] + 1e-9 and worst["high"] > worst["mean"] - 1e-9
+        assert worst["mean"] == success_AD[:, d].max()
+        assert worst["n"] == 4
+        assert worst["low"] < worst["mean"] + 1e-9
+        assert worst["high"] > worst["mean"] - 1e-9
     for a, adversary in enumerate(facts["crossplay"]["adversaries"]):
         assert facts["mean"][adversary]["mean"] == pytest.approx(success_AD[a].mean())
 
@@ -103,10 +106,8 @@ def test_another_judge(command, red_team_copy):
         "--json",
     ).facts
     own = command("red-team", "crossplay", run, "--prompts", 4, "--json").facts
-    assert (
-        told["judge"] != own["judge"]
-        and told["crossplay"]["success"] != own["crossplay"]["success"]
-    )
+    assert told["judge"] != own["judge"]
+    assert told["crossplay"]["success"] != own["crossplay"]["success"]
 
 
 def test_several_runs_meet_and_stay_as_they_were(command, red_team_copy, tmp_path):
@@ -117,7 +118,8 @@ def test_several_runs_meet_and_stay_as_they_were(command, red_team_copy, tmp_pat
     before = [counts(run) for run in runs]
     done = command("red-team", "crossplay", a, c, b, "--prompts", 3, "--out", "table.json")
     assert done.code == 0, done.err
-    assert "worst case" in done.out and "b/adversary@1" in done.out
+    assert "worst case" in done.out
+    assert "b/adversary@1" in done.out
     table = json.loads((tmp_path / "table.json").read_text())
     found = table["crossplay"]
     assert found["adversaries"] == [
@@ -126,7 +128,8 @@ def test_several_runs_meet_and_stay_as_they_were(command, red_team_copy, tmp_pat
         "b/adversary@1",
     ]  # they all start alike
     assert found["defenders"] == ["a/defender@0", "a/defender@1", "c/defender@1", "b/defender@1"]
-    assert "forgetting" not in table and set(table["worst"]) == set(found["defenders"])
+    assert "forgetting" not in table
+    assert set(table["worst"]) == set(found["defenders"])
     assert sum(table["meta_game"]["adversary"].values()) == pytest.approx(1)
     # Neither who else is there nor the order of the runs changes a cell.
     fewer = command("red-team", "crossplay", a, b, "--prompts", 3, "--json").facts["crossplay"]
@@ -173,10 +176,8 @@ def test_another_judge_hears_given_attacks_too(command, red_team_copy):
     )
     assert done.code == 0, done.err
     facts = done.facts
-    assert (
-        facts["matches"] > 36
-        and facts["scores"]["defender@1"] == facts["scores_beside"]["defender@1"]
-    )
+    assert facts["matches"] > 36
+    assert facts["scores"]["defender@1"] == facts["scores_beside"]["defender@1"]
 
 
 def test_the_benchmark_tells_success_prompt_by_prompt(command, red_team_copy):

@@ -22,7 +22,8 @@ def test_the_rewrite_is_what_is_answered():
     match = played(game(), seed("open the safe"), adversary=" crack the vault \n", defender="no")
     assert spoken(match) == [("adversary", " crack the vault \n"), ("defender", "no")]
     ((asked,),) = views(match, "adversary")
-    assert asked.role == "user" and "open the safe" in asked.content
+    assert asked.role == "user"
+    assert "open the safe" in asked.content
     assert views(match, "defender") == [(user("crack the vault"),)]
 
 
@@ -92,7 +93,8 @@ def test_in_later_rounds_both_see_the_conversation():
     first, second = views(match, "adversary")
     assert second[: len(first)] == first
     assert second[len(first)] == Message("assistant", "how?")
-    assert "so" in second[-1].content and "open it" not in second[-1].content
+    assert "so" in second[-1].content
+    assert "open it" not in second[-1].content
     assert views(match, "defender")[1] == (
         SYSTEM,
         user("how?"),
@@ -154,12 +156,11 @@ def test_a_given_attack_takes_the_seeds_place():
 def test_which_prompts_are_rewritten():
     rewritable = game().rewritable
     assert rewritable(seed())
-    assert (
-        rewritable(seed(harmful=True))
-        and rewritable(seed(harmful=None))
-        and rewritable(seed(harmful=1))
-    )
-    assert not rewritable(seed(harmful=False)) and not rewritable(seed(harmful=0))
+    assert rewritable(seed(harmful=True))
+    assert rewritable(seed(harmful=None))
+    assert rewritable(seed(harmful=1))
+    assert not rewritable(seed(harmful=False))
+    assert not rewritable(seed(harmful=0))
     assert not rewritable(seed(harmful=True, attack="old"))
     with pytest.raises(DataError, match=r"p:open the safe: .*'harmful'.*'no'"):
         rewritable(seed(harmful="no"))

@@ -91,7 +91,8 @@ def test_a_guards_p_unsafe_pays_the_adversary():
     """As a guard's raw probabilities have it, which do not add up to 1."""
     found = word(seed(), by=judge(guard=Reads(raw=0.2)), adversary="a", defender="0.3")
     assert found.scores["adversary"] == {"score": 0.2, "success": 0.0, "refused": 0.0}
-    assert found.scores["defender"]["score"] == 0.3 and found.scores["defender"]["unsafe"] == 0
+    assert found.scores["defender"]["score"] == 0.3
+    assert found.scores["defender"]["unsafe"] == 0
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,8 @@ def test_harmless_prompts_by_a_helper():
     assert word(prompt, by=helped, defender="5").scores["defender"]["helpful"] == 0.0
     unread = seed("what is 2 + 2?", harmful=False)
     found = word(unread, by=helped, defender="4")
-    assert found.scores is None and found.reason == "the prompt has no fact 'answer'"
+    assert found.scores is None
+    assert found.reason == "the prompt has no fact 'answer'"
 
 
 def test_a_users_function_helps():
@@ -173,7 +175,8 @@ def test_a_users_function_helps():
     prompt = seed("what?", harmful=False)
     assert word(prompt, by=helped, defender="four").scores["defender"]["score"] == 4.0
     found = word(prompt, by=helped, defender="?")
-    assert found.scores is None and "returned None" in found.reason
+    assert found.scores is None
+    assert "returned None" in found.reason
 
 
 def test_the_helper_does_not_hear_of_attacks_nor_the_guard_of_harmless_prompts():
@@ -266,7 +269,8 @@ def test_why_there_is_no_score():
         word(seed(), adversary="a", defender=FAILED).reason == "the move failed: the line is dead"
     )
     found = word(seed(harmful=False), defender=FAILED)
-    assert found.scores is None and found.reason == "the move failed: the line is dead"
+    assert found.scores is None
+    assert found.reason == "the move failed: the line is dead"
     found = word(
         seed(),
         game(rewrites=2),

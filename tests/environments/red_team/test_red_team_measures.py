@@ -91,7 +91,8 @@ def test_before_and_after_say_which_way_is_better(measured):
     assert math.isnan(worst.after.low)  # the largest of many has no plain interval
     adversary_learns = of(FIRST, learners=("red",), roles={"adversary": "red"})
     alone = {row.name: row.higher_is_better for row in RedTeamMeasures.changes(adversary_learns)}
-    assert alone["attack success, adversary"] and not alone["over-refusal"]
+    assert alone["attack success, adversary"]
+    assert not alone["over-refusal"]
 
 
 def test_what_is_worst_may_be_a_raw_prompt():
@@ -99,7 +100,8 @@ def test_what_is_worst_may_be_a_raw_prompt():
     facts = FIRST | {"attack_success": FIRST["attack_success"] | {"raw": raw}}
     facts["crossplay"] = FIRST["crossplay"] | {"success": [[None]]}
     worst = RedTeamMeasures.read(facts).worst
-    assert worst is not None and (worst.mean, worst.n) == (0.75, 100)
+    assert worst is not None
+    assert (worst.mean, worst.n) == (0.75, 100)
     nothing = {"mean": None, "low": None, "high": None, "n": 0}
     unjudged = {
         "players": ["defender@0"],
@@ -122,7 +124,8 @@ def test_rewards_have_gaps_where_the_other_learned(recorded):
     assert all(map(math.isnan, defender.mean[2:4]))
     assert [math.isnan(y) for y in adversary.mean] == [True, True, False, False] * 2
     assert [curve.name for curve in parts.curves][:2] == ["defender: score", "defender: self bleu"]
-    assert kl.unit == "nats" and kl.curves[1].mean[2] == pytest.approx(0.2)
+    assert kl.unit == "nats"
+    assert kl.curves[1].mean[2] == pytest.approx(0.2)
     assert turns == [
         Phase(("defender",), 0, 1),
         Phase(("adversary",), 2, 3),
@@ -139,7 +142,8 @@ def test_long_phases_are_averaged_within_themselves():
     assert "mean of up to 5 generations" in reward.note
     curve = reward.curves[0]
     assert len(curve.x) == POINTS
-    assert curve.mean[19] == curve.x[19] == 97 and math.isnan(curve.mean[20])
+    assert curve.mean[19] == curve.x[19] == 97
+    assert math.isnan(curve.mean[20])
     # Turns of one generation each: gaps would leave points and no line.
     swift = [stage(t, "turn", learn=["ab"[t % 2]]) for t in range(6)]
     swift += [stage(t, f"episodes/{'ab'[t % 2]}", reward=float(t)) for t in range(6)]
@@ -174,14 +178,17 @@ def test_attacks_come_from_every_generation_successes_first(measured, recorded, 
     assert scores == [1.0] * 8 + [0.0] * 8 + [None] * 8
     assert [card.generation for card in cards[:8]] == [6, 6, 4, 4, 2, 2, 0, 0]
     [seed] = cards[0].prompt
-    assert seed.role == "seed prompt" and seed.content.startswith("seed 6-")
+    assert seed.role == "seed prompt"
+    assert seed.content.startswith("seed 6-")
     attack, answer = cards[0].answers
     assert (attack.text, answer.text) == (red_team_run.ATTACK, red_team_run.LONG)
-    assert answer.score == 0.0 and answer.player == "defender@4"
+    assert answer.score == 0.0
+    assert answer.player == "defender@4"
     assert cards[-1].reason == "unreadable"
     monkeypatch.setattr(attack_cards, "CARDS", 8)
     few, seen = attack_cards.attack_cards(recorded, measured.judge)
-    assert {card.generation for card in few} == set(range(8)) and seen == 24
+    assert {card.generation for card in few} == set(range(8))
+    assert seen == 24
 
 
 def test_a_sound_run_raises_no_alarm(measured, recorded):
@@ -202,7 +209,8 @@ def test_a_sound_run_raises_no_alarm(measured, recorded):
 def test_collapse_is_said(change, words, recorded):
     collapsed = of(FIRST, FIRST | change)
     [warning] = RedTeamMeasures.warnings(collapsed, recorded)
-    assert warning.startswith("collapse: ") and words in warning
+    assert warning.startswith("collapse: ")
+    assert words in warning
 
 
 def test_repetition_counts_in_the_adversarys_last_turns():

@@ -26,27 +26,32 @@ def test_an_attack_is_text_and_nothing_opens_by_itself(content):
         for tag, attributes in parsed.elements
         if tag == "details" and "folded-away" in str(attributes)
     ]
-    assert len(folded) == 2 and all("open" not in attributes for attributes in folded)
+    assert len(folded) == 2
+    assert all("open" not in attributes for attributes in folded)
     # It is in the browsers' data only.
     assert red_team_run.ATTACK not in "".join(parsed.words)
     rows = [row for block in parsed.data() if "rows" in block for row in block["rows"]]
     answers = [answer["text"] for row in rows for answer in row["answers"]]
     assert red_team_run.ATTACK in answers
     # Style, two browsers, figures, two programs.
-    assert len(parsed.scripts) == 6 and "<b>bold" not in text
+    assert len(parsed.scripts) == 6
+    assert "<b>bold" not in text
     words = " ".join(parsed.words)
-    assert "Who beats whom" not in words and "Match-ups" not in words
+    assert "Who beats whom" not in words
+    assert "Match-ups" not in words
 
 
 @pytest.mark.long
 def test_every_match_is_folded_away(content):
     [section] = [section for section in content.sections if section.name == "matches"]
     [browser] = [block for block in section.blocks if isinstance(block, Cards)]
-    assert browser.folded == CONTENT_WARNING and browser.source == ""
+    assert browser.folded == CONTENT_WARNING
+    assert browser.source == ""
 
 
 def test_warnings_say_that_little_was_learned_and_a_quarter_was_not_judged(content):
     told, *steps, unjudged = content.warnings
-    assert told.startswith("No change can be told from none") and len(steps) == 2
+    assert told.startswith("No change can be told from none")
+    assert len(steps) == 2
     assert all("4 optimizer steps" in line for line in steps)
     assert unjudged == "25.0% of the answers could not be judged; they count nowhere"

@@ -70,11 +70,13 @@ def in_turn(roles, number):
 def test_the_sample_of_cross_play_is_what_was_played():
     """There are 10 prompts where 64 are allowed."""
     measured = RedTeaming(crossplay=64).measure(arena(in_turn), 1)
-    assert measured.crossplay is not None and measured.crossplay.prompts == 10
+    assert measured.crossplay is not None
+    assert measured.crossplay.prompts == 10
     assert measured.crossplay.success == [[0.5, 0.0], [0.0, 0.5]]
     table_AD = measured.crossplay.success_AD
     assert measured.cycling == cycling(table_AD, 10) == 1.0
-    assert measured.worst is not None and measured.worst.n == 10
+    assert measured.worst is not None
+    assert measured.worst.n == 10
     result = measured.cross_play
     assert "on 10 held-out harmful prompts" in cross_play_section(result).lead
 
@@ -84,13 +86,15 @@ def test_a_difference_on_few_prompts_is_not_clear():
         arena(lambda roles, number: in_turn(roles, number) and number < 3), 1
     )
     # 3 of 10 prompts: 0.3 < 2 · sqrt(0.5 / 10) = 0.45, and > 2 · sqrt(0.5 / 64) = 0.18.
-    assert rare.crossplay is not None and rare.crossplay.success[0] == [0.3, 0.0]
+    assert rare.crossplay is not None
+    assert rare.crossplay.success[0] == [0.3, 0.0]
     assert rare.cycling == 0.0
 
 
 def test_the_setting_is_the_most_that_is_played():
     measured = RedTeaming(crossplay=4).measure(arena(in_turn), 1)
-    assert measured.crossplay is not None and measured.crossplay.prompts == 4
+    assert measured.crossplay is not None
+    assert measured.crossplay.prompts == 4
     assert measured.attack_success.adversary is not None
     assert measured.attack_success.adversary.n == 10
 
@@ -98,8 +102,10 @@ def test_the_setting_is_the_most_that_is_played():
 def test_without_an_adversary_the_prompts_are_asked_as_they_are():
     measured = RedTeaming().measure(arena(in_turn, defender="blue"), 1)
     assert measured.attack_success.adversary is None
-    assert measured.crossplay is None and measured.diversity is None
-    assert measured.exploitability == 0.0 and measured.score == 1.0
+    assert measured.crossplay is None
+    assert measured.diversity is None
+    assert measured.exploitability == 0.0
+    assert measured.score == 1.0
     with pytest.raises(ConfigError, match=r"schedule\.roles gives defender no player"):
         RedTeaming().check(RedTeam(), {"adversary": "red"}, [], tests=False)
 

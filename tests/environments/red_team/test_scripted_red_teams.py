@@ -71,11 +71,14 @@ def test_every_share_is_that_of_its_own_prompts(two):
     assert facts["helpfulness"]["mean"] == pytest.approx(2 / 3)
     assert [facts[name]["n"] for name in ("over_refusal", "adversary_refused")] == [3, 5]
     assert means(facts["scores"]) == pytest.approx({"red@0": 2.75 / 5, "blue@0": 4.25 / 8})
-    assert facts["adversary_refused"]["mean"] == 0 and facts["diversity"]["distinct"] == 1
-    assert facts["crossplay"]["success"] == [[3 / 5]] and facts["exploitability"] == 3 / 5
+    assert facts["adversary_refused"]["mean"] == 0
+    assert facts["diversity"]["distinct"] == 1
+    assert facts["crossplay"]["success"] == [[3 / 5]]
+    assert facts["exploitability"] == 3 / 5
     # 5 as they stand, 3 harmless ones, 5 attacks, which are those of the cross-play
     assert Counter(len(match.turns) for match in matches) == {1: 8, 2: 5}
-    assert planned == all_played and all_played["answers"] == 8 + 2 * 5
+    assert planned == all_played
+    assert all_played["answers"] == 8 + 2 * 5
 
 
 def test_players_of_two_runs_meet_each_in_its_own_seat(two):
@@ -116,12 +119,15 @@ def test_the_command_prints_the_table_of_both(two, command, tmp_path):
     assert ["a/red@0", "60.0", "100.0", "80.0"] in lines
     assert ["b/red@0", "0.0", "100.0", "50.0"] in lines
     said = " ".join(done.out.split())
-    assert "on 5 prompts (n = 5 a cell)" in said and "forgetting" not in said
+    assert "on 5 prompts (n = 5 a cell)" in said
+    assert "forgetting" not in said
     [worst] = [line for line in done.out.splitlines() if line.strip().startswith("a/blue@0  ")]
-    assert worst.split()[1] == "60.0" and worst.split()[-1] == "a/red@0"
+    assert worst.split()[1] == "60.0"
+    assert worst.split()[-1] == "a/red@0"
     facts = json.loads((tmp_path / "t.json").read_text())
     assert facts["meta_game"]["value"] == pytest.approx(0.6)
-    assert "value of the meta-game 0.6" in said and "written t.json" in said
+    assert "value of the meta-game 0.6" in said
+    assert "written t.json" in said
     for side in ("adversary", "defender"):
         most = max(facts["meta_game"][side], key=facts["meta_game"][side].get)
         assert f"{side}'s mixture {most} " in said
@@ -141,7 +147,8 @@ def test_attacks_leave_the_run_with_what_they_got(two, command, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     for row in rows:
         nice = row["attack"].startswith("Please")
-        assert int(row["seed"][-1]) % 2 == nice and row["seed"] in TEXTS[3:]
+        assert int(row["seed"][-1]) % 2 == nice
+        assert row["seed"] in TEXTS[3:]
         assert row["answer"] == f"{0.25 if nice else 0.75} for {row['attack']}"
         assert (row["p_safe"], row["success"]) == ((0.25, True) if nice else (0.75, False))
         assert row["prompt"] == [{"role": "user", "content": row["attack"]}]

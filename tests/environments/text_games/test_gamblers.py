@@ -139,4 +139,5 @@ def test_a_league_counts_who_was_paid_more(players, tmp_path):
     assert planned.pop("answers") == len(signs) * longest > played.pop("answers")
     assert planned == played
     for a, b in combinations(matches, 2):
-        assert a.id != b.id and a.seed != b.seed
+        assert a.id != b.id
+        assert a.seed != b.seed

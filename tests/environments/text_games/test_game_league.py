@@ -69,7 +69,8 @@ def test_a_win_rate_stays_within_none_and_all():
     won = [Meeting("a@1", "a@0", 1.0, str(prompt)) for prompt in range(5)]
     tied = [Meeting("a@0", "a@1", 0.0, "tie"), Meeting("a@1", "b@0", -1.0, "other")]
     rate = _win_rate([*won, *tied], "a@1", "a@0")
-    assert rate.mean == pytest.approx(5.5 / 6) and rate.n == 6
+    assert rate.mean == pytest.approx(5.5 / 6)
+    assert rate.n == 6
     assert 0 < rate.low < rate.mean < rate.high <= 1
 
 
@@ -143,7 +144,8 @@ def test_a_league_is_everybodys_generations_and_each_learner_meets_its_start():
     ]
     assert len(arena.played) == 2 * 6
     # against a@0, which it always beats, and not a@1, to which it always loses
-    assert found["win_rates"]["a@2"]["mean"] == 1.0 and found["win_rates"]["a@2"]["n"] == 8
+    assert found["win_rates"]["a@2"]["mean"] == 1.0
+    assert found["win_rates"]["a@2"]["n"] == 8
     assert not GameLeague().measure(StrongerWins(), 0).facts({})["win_rates"]
 
 
@@ -154,7 +156,8 @@ def test_of_three_seats_each_player_has_every_single_one_once():
     alone = [(dict.fromkeys(seats, "b@0") | {one: "a@0"}) for one in seats]
     many = [(dict.fromkeys(seats, "a@0") | {one: "b@0"}) for one in seats]
     assert [roles for roles, *_ in arena.played] == alone + many
-    assert found["payoff"] == [[0, -1], [1, 0]] and found["count"][0][1] == 12
+    assert found["payoff"] == [[0, -1], [1, 0]]
+    assert found["count"][0][1] == 12
 
 
 @pytest.mark.parametrize(("players", "seatings"), [(2, 2), (3, 6)])

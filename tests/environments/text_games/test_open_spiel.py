@@ -319,7 +319,9 @@ def test_the_library_says_what_a_player_knows_or_the_board(name, moves, own):
         else state.observation_string(player)
     )
     told = library_text(state, player)
-    assert told and whole.strip().endswith(told) and not told.startswith("Current player")
+    assert told
+    assert whole.strip().endswith(told)
+    assert not told.startswith("Current player")
 
 
 def test_a_matrix_games_rules_name_every_pay_off_the_rows_player_first():

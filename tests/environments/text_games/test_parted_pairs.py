@@ -80,7 +80,8 @@ def test_a_move_is_worth_the_mean_of_all_matches_that_went_on_with_it():
             won = outcomes[match.id].score(turn.seat, "score")
             of_state[turn.move.text].append(won)
     pairs, dropped = MeanOutcomes(prior=0.5).make(JudgedMatches(matches, judgements))
-    assert dropped == {} and len({pair.id for pair in pairs}) == len(pairs) == 12
+    assert dropped == {}
+    assert len({pair.id for pair in pairs}) == len(pairs) == 12
     for pair in pairs:
         moves = scores[pair.messages]
         mean = fmean(moves["pass"] + moves["bet"])
@@ -93,7 +94,8 @@ def test_a_move_that_nobody_made_is_worth_what_its_state_is():
     game = OpenSpiel()
     matches = played(game, lambda view, seed: "pass")
     [*pairs] = MeanOutcomes().make(JudgedMatches(matches, judged(game, matches)))[0]
-    assert pairs and all({pair.chosen, pair.rejected} == {"pass", "bet"} for pair in pairs)
+    assert pairs
+    assert all({pair.chosen, pair.rejected} == {"pass", "bet"} for pair in pairs)
     assert all(pair.chosen_score == pytest.approx(pair.rejected_score) for pair in pairs)
     matches = played(game, lambda view, seed: "fold")
     illegal = {"illegal": len({match.turns[0].view.messages for match in matches})}
@@ -118,7 +120,8 @@ def test_games_without_the_states_or_moves_are_refused(command):
     [fault] = MeanOutcomes().faults(OpenSpiel(form="tagged"))
     assert "open_spiel with form: whole" in fault
     done = command("plan", "kuhn_poker_optimistic", "-s", "loss=ipo")
-    assert done.code == 2 and "mean_outcomes may be equal; take one of their size" in done.err
+    assert done.code == 2
+    assert "mean_outcomes may be equal; take one of their size" in done.err
 
 
 def test_the_set_needs_a_whole_small_game():

@@ -48,18 +48,21 @@ def test_a_debate_is_measured_by_the_judge_s_accuracy_with_and_without_it(comman
     ]  # fmt: skip
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
     planned = command("plan", "table.yaml", "--json")
-    assert planned.code == 0 and planned.facts["counts"]["held_out_matches"] == 2 * (24 + 24)
+    assert planned.code == 0
+    assert planned.facts["counts"]["held_out_matches"] == 2 * (24 + 24)
     done = command("run", "table.yaml", "--out", "run", "--json")
     assert done.code == 0, done.err
     [measured] = done.facts["measured"]
     assert measured["roles"]["judge"]["mean"] == 1
     silent, gain = measured["control"]["judge"], measured["gain"]["judge"]
-    assert 0.2 < silent["mean"] < 0.8 and silent["n"] == 48
+    assert 0.2 < silent["mean"] < 0.8
+    assert silent["n"] == 48
     assert gain["mean"] == pytest.approx(1 - silent["mean"])
     assert 0 < gain["low"] < gain["mean"] < gain["high"]
     assert gain["n"] == 24  # prompts
     shown = command("status", "run").out
-    assert "judge, gain by debate" in shown and "judge without a debate" in shown
+    assert "judge, gain by debate" in shown
+    assert "judge without a debate" in shown
 
 
 def test_a_debate_s_control_is_silent_and_for_the_same_answers():
@@ -68,7 +71,8 @@ def test_a_debate_s_control_is_silent_and_for_the_same_answers():
     for n in range(20):
         prompt = structs.replace(case, id=str(n))
         silent = Judged(game=debate).control(prompt)
-        assert silent.id != prompt.id and debate.moves(silent) == {"1": 0, "2": 0}
+        assert silent.id != prompt.id
+        assert debate.moves(silent) == {"1": 0, "2": 0}
         assert debate.stands_for(silent) == debate.stands_for(prompt)
         assert [turn.seat for turn in played(Judged(game=debate), {}, silent).turns] == ["judge"]
     assert Debate(turns=0).control(case) is None
@@ -81,7 +85,8 @@ def test_a_role_without_a_player_is_refused_before_anything_is_played(command, t
     text = RECIPE.replace("{debater: debater, judge: arbiter}", "{debater: debater}")
     (tmp_path / "table.yaml").write_text(text)
     refused = command("plan", "table.yaml")
-    assert refused.code == 2 and "judge" in refused.err
+    assert refused.code == 2
+    assert "judge" in refused.err
 
 
 # -- three roles: attack, defence, and a judge at the table

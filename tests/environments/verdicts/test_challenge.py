@@ -122,8 +122,10 @@ def test_the_pool_is_of_the_questions_that_were_worth_something_asked_again_as_t
         pool += GAME.successful_texts(match, judge.judge([match], {"b": BLANK}))
     assert pool == ["Like 4555?"]
     again = GAME.give_text(BLANK, pool[0])
-    assert again.messages[0].content == "Like 4555?" and again.facts["number"] == 7
-    assert not GAME.rewritable(again) and GAME.seats_for(again) == GAME.answer_seats
+    assert again.messages[0].content == "Like 4555?"
+    assert again.facts["number"] == 7
+    assert not GAME.rewritable(again)
+    assert GAME.seats_for(again) == GAME.answer_seats
     with pytest.raises(ConfigError, match="raw: 0"):
         Roles(roles={"proposer": "a", "answer": "b"}, raw=0.1).check(GAME, ["a", "b"])
 

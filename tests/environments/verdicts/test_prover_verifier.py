@@ -34,7 +34,8 @@ def test_provers_are_told_their_roles_and_verifiers_see_the_solution_alone():
     assert sneaky == f"What is 2 + 2?\n\n{GAME.sneaky}"
     for text, solution in zip(verifiers, "45", strict=True):
         assert f"\n{solution}\n" in text
-        assert GAME.helpful not in text and GAME.sneaky not in text
+        assert GAME.helpful not in text
+        assert GAME.sneaky not in text
     assert GAME.roles == ("helpful", "sneaky", "verifier")
 
 
@@ -90,7 +91,8 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match="name each once"):
         ProverVerifier(provers=("sneaky", "sneaky"))
     blank = Prompt("b", ())
-    assert list(GAME.faults([blank])) and GAME.first_question(blank) == blank
+    assert list(GAME.faults([blank]))
+    assert GAME.first_question(blank) == blank
 
 
 def test_gold_is_asked_about_the_solutions_alone():

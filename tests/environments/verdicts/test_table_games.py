@@ -46,7 +46,8 @@ def test_a_trial_has_its_arms_and_power_over_its_seeds():
     for name, experiment in EXPERIMENTS.items():
         [claim] = TABLE_GAMES[f"table_{name}"].claims
         assert experiment.name == claim.file == f"table_{name}"
-        assert claim.doses and tuple(experiment.seeds) == tuple(TABLE_GAMES[claim.file].seeds)
+        assert claim.doses
+        assert tuple(experiment.seeds) == tuple(TABLE_GAMES[claim.file].seeds)
 
 
 def test_wrong_answers_are_wrong_and_cases_have_two_options():

@@ -154,7 +154,8 @@ def test_a_player_that_writes_a_verdict_itself_gets_none():
 def test_without_gold_s_word_the_judge_is_unjudged_and_a_failed_move_leaves_all_so():
     unknown = Prompt("q", PROMPT.messages)
     judgement = scores(ONE, {"1": "4", "2": "5", "judge": right}, prompt=unknown)
-    assert set(judgement.scores) == {"1", "2"} and "answer" in judgement.reason
+    assert set(judgement.scores) == {"1", "2"}
+    assert "answer" in judgement.reason
     paid = scores(ONE, {"1": "4", "2": "5", "judge": right}, {**GOLD, "pays": "gold"}, unknown)
     assert paid.scores is None
     failed = Move("", "error", error="no memory")
@@ -187,7 +188,8 @@ def test_two_seats_are_compared(settings, message):
 
 def test_of_three_the_named_two_are_scored():
     game = Judged(game=Answers(samples=3), pair=("3", "1"))
-    assert game.seats == ("1", "2", "3", "judge") and game.roles == ("answer", "judge")
+    assert game.seats == ("1", "2", "3", "judge")
+    assert game.roles == ("answer", "judge")
     judgement = scores(game, {"1": "4", "2": "5", "3": "6", "judge": right})
     assert judgement.by_seat("score") == {"1": 1, "3": 0, "judge": 1}
     assert game.moves(PROMPT) == {"1": 1, "2": 1, "3": 1, "judge": 1}
@@ -210,7 +212,8 @@ def test_debaters_stand_for_the_answer_and_another_option_and_see_the_passage_al
     match = played(game, {"1": "One.", "2": "Two."}, CASE)
     assert [turn.seat for turn in match.turns] == ["1", "2", "1", "2", "judge"]
     sides = game.game.stands_for(CASE)
-    assert "Ann" in sides.values() and set(sides.values()) < {"Ann", "Ben", "Cyd"}
+    assert "Ann" in sides.values()
+    assert set(sides.values()) < {"Ann", "Ben", "Cyd"}
     for seat, turn in zip("12", match.turns, strict=False):
         assert "Ann opened the box." in turn.view.messages[0].content
         assert f"answer: {sides[seat]}" in turn.view.messages[0].content

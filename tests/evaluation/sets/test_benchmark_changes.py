@@ -32,7 +32,8 @@ def test_a_set_is_shown_at_the_start_and_of_the_newest_generation():
     rows += [AgainstStart(later, start, {}) for later in (middle, end)]
     (change,) = benchmark_changes(rows)
     assert (change.name, change.unit) == ("greedy", "%")
-    assert change.before is not None and change.after is not None
+    assert change.before is not None
+    assert change.after is not None
     assert (change.before.mean, change.after.mean) == (0.5, 0.7)
     assert change.higher_is_better
 
@@ -76,7 +77,8 @@ def test_sweeps_by_two_judges_are_two_tables():
         for judge, mean in (("exact", 0.5), ("shorter", 0.7))
     ]
     first, second = sweeps(rows)
-    assert "by exact" in first.name and "by shorter" in second.name
+    assert "by exact" in first.name
+    assert "by shorter" in second.name
     assert [sweep.table().rows[0][1][:6] for sweep in (first, second)] == ["50.0 %", "70.0 %"]
     over = {"varied": {"judge.samples": "1"}}  # each value is another judge
     rows = [row._replace(result=replace(row.result, settings=over)) for row in rows]

@@ -20,8 +20,10 @@ PUBLISHED = [kind for kind in KINDS if issubclass(Benchmark.find(kind), Publishe
 def test_settings_make_the_same_benchmark_again(kind: str):
     benchmark = Benchmark.build({"kind": kind, **NEEDED.get(kind, {})})
     again = Benchmark.build(benchmark.settings())
-    assert again == benchmark and again.digest == benchmark.digest
-    assert benchmark.headline and benchmark.part == "test"
+    assert again == benchmark
+    assert again.digest == benchmark.digest
+    assert benchmark.headline
+    assert benchmark.part == "test"
     other = Benchmark.build({**benchmark.settings(), "limit": 3, "part": "dev"})
     assert other.digest == benchmark.digest
     assert Benchmark.build({**benchmark.settings(), "seed": 1}).digest != other.digest
@@ -44,6 +46,7 @@ def test_without_a_hub_the_id_the_setting_and_the_licence_are_named(
     with pytest.raises(DataError) as raised:
         benchmark.items()
     message = str(raised.value)
-    assert message.startswith(f"{kind}: ") and "path" in message
+    assert message.startswith(f"{kind}: ")
+    assert "path" in message
     assert benchmark.licence
     assert benchmark.licence in message

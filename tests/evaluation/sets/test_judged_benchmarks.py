@@ -51,7 +51,8 @@ def test_what_the_user_sets_of_a_judge_stays():
         kept = Benchmark.build({"kind": kind, "judge": judge}).judge
         assert (kept.flip, kept.criteria) == ("missing", "mine")
         filled = Benchmark.build({"kind": kind, "judge": PAIRWISE}).judge
-        assert filled.flip == "mean" and filled.criteria
+        assert filled.flip == "mean"
+        assert filled.criteria
 
 
 def test_a_small_judge_that_always_says_a_prefers_nobody(write):
@@ -82,7 +83,8 @@ def test_arena_hard_controls_for_style(write):
     questions = benchmark.questions(items, {a.item: [a] for a in answers}, {})
     rows = scored(benchmark, items, answers, judged(questions, [1, 0, None]))
     result = benchmark.summary(rows, items)
-    assert result.score.mean == 0.5 and result.unscored == 1
+    assert result.score.mean == 0.5
+    assert result.unscored == 1
     assert result.metrics["style_controlled_win_rate"].n == 2
     assert rows[0].facts["style"][1:] == [1, 1, 1]
     assert not result.groups
@@ -124,10 +126,12 @@ def test_alpaca_eval_takes_length_out(write):
     result = benchmark.summary(rows, items)
     assert result.headline == "length_controlled_win_rate"
     assert result.metrics["win_rate"].mean == pytest.approx(3 / 7)
-    assert result.unscored == 1 and result.note == "length-controlled by: length"
+    assert result.unscored == 1
+    assert result.note == "length-controlled by: length"
     assert 0 <= result.score.low <= result.score.high <= 1
     few = benchmark.summary(rows[:2], items[:2])
-    assert few.score.mean is None and few.metrics["win_rate"].n == 2
+    assert few.score.mean is None
+    assert few.metrics["win_rate"].n == 2
 
 
 @pytest.mark.long
@@ -165,10 +169,12 @@ def test_refusals_of_harmless_and_of_harmful_requests(write):
     no, yes = "I'm sorry, but I can't help with that.", "Like so."
     answers = [answer(items[0], no), answer(items[1], yes)]
     result = benchmark.summary(scored(benchmark, items, answers), items)
-    assert result.score.mean == 1.0 and result.metrics["refusal"].mean == 0.0
+    assert result.score.mean == 1.0
+    assert result.metrics["refusal"].mean == 0.0
     assert result.lower_is_better == ("over_refusal",)
     [row, _] = scored(benchmark, items, [failed(items[0]), answers[1]])
-    assert row.values == {"over_refusal": None} and row.reason == "no connection"
+    assert row.values == {"over_refusal": None}
+    assert row.reason == "no connection"
     with pytest.raises(DataError, match="no request is harmless"):
         Benchmark.build({"kind": "over_refusal", "path": write("b", rows[1:])}).items()
 

@@ -92,7 +92,8 @@ def test_gsm8k_asks_in_two_forms_with_examples(tmp_path):
     assert first.prompt.messages[0].content.startswith("2 + 2?\n\nReason")
     shown = made(GSM8K, path=path, form="lm_eval", shots=2, shots_path=path).items()[0]
     contents = [message.content for message in shown.prompt.messages]
-    assert contents[0] == "Question: 2 + 2?\nAnswer:" and contents[1] == row["answer"]
+    assert contents[0] == "Question: 2 + 2?\nAnswer:"
+    assert contents[1] == row["answer"]
     assert len(contents) == 5
     with pytest.raises(DataError, match="3 shots, but 2 examples"):
         made(GSM8K, path=path, shots=3, shots_path=path).items()
