@@ -2,7 +2,8 @@
 
 Where the published data sets are not at hand, rows of `benchmarks.stand_ins` are in their place: a
 figure on these says that a benchmark runs, and no more. Left out are `instructions` and
-`published`, which want a pretrained model, and `executors`, which adds to its own record.
+`published`, which want a pretrained model, `published_answers`, which wants others' files, and
+`executors`, which adds to its own record.
 """
 
 import importlib

@@ -409,6 +409,22 @@ def style_controlled_interval(
     return Interval(rate(every), low, high, len(set(prompts)))
 
 
+def style_is_separable(difference_BF: np.ndarray) -> bool:
+    """True if there are more comparisons than weights, so that style can be told from strength.
+
+    With as many weights (one of strength, one of each feature that differs on its own) as
+    comparisons, every score is fitted, and the strength that is left means nothing.
+
+    >>> difference_BF = np.array([[0.1, 0.2], [0.3, 0.1], [0.2, 0.5]])
+    >>> style_is_separable(difference_BF), style_is_separable(difference_BF[:, :1])
+    (False, True)
+    """
+    z_BF = _in_deviations(np.asarray(difference_BF, float))
+    strength_B1 = np.ones((len(z_BF), 1))
+    weights = np.linalg.matrix_rank(np.concatenate([strength_B1, z_BF], axis=1))
+    return bool(weights < len(z_BF))
+
+
 def _in_deviations(difference_BF: np.ndarray) -> np.ndarray:
     """Differences over their deviation among the comparisons B; 0 for a constant feature.
 

@@ -91,10 +91,12 @@ def plain_card(
         score = None
         if judgements:
             score = judgements[0].score(turn.seat, utility)
-        notes = answer_notes(turn.move.finish, turn.seat, judgements, utility)
+        notes = list(answer_notes(turn.move.finish, turn.seat, judgements, utility))
+        if move.error:
+            notes.insert(0, f"no answer: {move.error}")
         answer = CardAnswer(
             player=str(match.seats[turn.seat]),
-            text=move.text or move.error,
+            text=move.text,
             score=score,
             note=", ".join(notes),
             thoughts=move.thoughts,
