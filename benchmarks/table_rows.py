@@ -77,17 +77,19 @@ def quickstart(results: Results) -> Row:
 
 
 def instructions(results: Results) -> Row:
-    """Methods under the judge that multiplies, each at the best of the same rates."""
-    scores, _ = raw("trial_instructions")
-    after = [
-        f"{label} {percent(scores.mean(arm, FOLLOWED).mean)} "
-        f"({scores.mean(arm, 'relevance' + GREEDY).mean:.2f})"
-        for arm, label in SHOWN.items()
-    ]
-    counts = [len(results["figures"][arm]) for arm in SHOWN]
+    """Methods under the judge that multiplies, each at the best of the same rates, on the seeds that
+    all of them have.
+    """
+    scores = raw("trial_instructions")[0].shared(tuple(SHOWN), FOLLOWED)
+    seeds = sorted({seed for seed, _, _ in scores.cells("mnpo", FOLLOWED)})
+    after = []
+    for arm, label in SHOWN.items():
+        followed = scores.mean(arm, FOLLOWED)
+        relevance = scores.mean(arm, "relevance" + GREEDY).mean
+        after.append(f"{label} {followed.text('%')} (relevance {relevance:.2f})")
     what = (
         "instructions followed, SmolLM2-135M-Instruct, swept rates, "
-        f"{min(counts)}–{max(counts)} seeds, greedy (relevance)"
+        f"{counted(len(seeds))} of each, greedy"
     )
     return Row(
         what,
@@ -95,7 +97,7 @@ def instructions(results: Results) -> Row:
         "",
         "python -m benchmarks.trials instructions --model SmolLM2-135M-Instruct.Q4_1.gguf "
         "--encoder minilm --precision bf16 --swept trial_instructions_sweep.json "
-        f"--ifeval ifeval_half.jsonl --seeds {' '.join(map(str, results['arguments']['seeds']))}",
+        f"--ifeval ifeval_half.jsonl --seeds {' '.join(map(str, seeds))}",
         results["date"],
         ", ".join(after),
     )

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose
-from benchmarks.comparing import Word, crossed_difference, word_of
+from benchmarks.comparing import FEW, Word, crossed_difference, word_of
 from benchmarks.running import slope_of_logarithms
 from equipoise.payoffs.intervals import Interval
-from equipoise.payoffs.told_apart import crossed
+from equipoise.payoffs.told_apart import crossed, sign_flip
 
 RESULTS = Path(__file__).parent / "results"
 GREEDY = ", greedy"
@@ -114,6 +114,26 @@ class Scores:
             sides = [_of_seeds(side) for side in sides]
         return crossed_difference(*sides)
 
+    def shared(self, arms: Sequence[str], column: str) -> Scores:
+        """The scores of the seeds at which each of `arms` has a value in `column`."""
+        seeds = set.intersection(*({seed for seed, _, _ in self.cells(a, column)} for a in arms))
+        return Scores(item for item in self.items if item.seed in seeds)
+
+    def without(self, seed: int) -> Scores:
+        """The scores of all other seeds."""
+        return Scores(item for item in self.items if item.seed != seed)
+
+    def by_seed(self, first: str, second: str, column: str) -> dict[int, float]:
+        """Seed -> by how much `first` exceeds `second` there; as `difference`, seed by seed."""
+        own = {seed for seed, _, _ in self.cells(first, column)}
+        if not second.startswith("="):
+            own &= {seed for seed, _, _ in self.cells(second, column)}
+        found = {}
+        for seed in sorted(own):
+            alone = Scores(item for item in self.items if item.seed == seed)
+            found[seed] = alone.difference(first, second, column).mean
+        return found
+
     def changed(self, first: str, second: str, column: str) -> float:
         """The share of the seeds and prompts of both arms whose value is another."""
         own, other = (
@@ -141,18 +161,25 @@ def _of_seeds(side: Cells) -> Cells:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word, the difference where there is one, and why nothing was tested."""
+    """The word, the difference where there is one, and why nothing was tested or shown.
+
+    sign_flip: the exact p-value of the seeds' signs, where there are at most `FEW` seeds.
+    """
 
     word: Word
     gap: Interval | None
     why: str = ""
+    sign_flip: float | None = None
 
     def text(self, claim: Claim) -> str:
-        """`**shown**: +4.1 points (1.0 to 7.2)`."""
+        """`**shown**: +4.1 points (1.0 to 7.2), sign-flip p = .031`."""
         margin = claim.margin * (100 if claim.share else 1)
         word = f"equal within {margin:g}" if self.word == "equal" else self.word
         gap = told_gap(claim, self.gap) if self.gap else ""
-        return f"**{word}**: {', '.join(filter(None, (self.why, gap)))}"
+        test = ""
+        if self.sign_flip is not None:
+            test = f"sign-flip p = {self.sign_flip:.3f}".replace("0.", ".")
+        return f"**{word}**: {', '.join(filter(None, (self.why, gap, test)))}"
 
 
 def told_gap(claim: Claim, gap: Interval) -> str:
@@ -174,7 +201,33 @@ def verdict(claim: Claim, scores: Scores, told: Mapping[str, Any]) -> Verdict:
     word = word_of(gap, claim.claimed, claim.margin)
     if (len(claim.learners) > 1 or word == "refuted") and (why := unfair(claim, told)):
         return Verdict("not tested", gap, why)
-    return Verdict(word, gap)
+    by_seed = scores.by_seed(claim.first, claim.second, claim.column)
+    test = None
+    if 1 < len(by_seed) <= FEW and claim.claimed != "equal":
+        test = sign_flip(list(by_seed.values()))
+    if word in ("shown", "refuted") and (turning := seeds_that_turn(claim, scores, word, by_seed)):
+        plural = "s" if len(turning) > 1 else ""
+        why = f"hangs on seed{plural} {', '.join(map(str, turning))}"
+        return Verdict("not shown", gap, why, test)
+    return Verdict(word, gap, "", test)
+
+
+def seeds_that_turn(
+    claim: Claim, scores: Scores, word: Word, by_seed: Mapping[int, float]
+) -> list[int]:
+    """The seeds without any one of which the verdict would be another word.
+
+    Of more than `FEW` seeds none is left out: there one cannot carry the interval. With two, what is
+    left is one seed, which has no interval over seeds, so that the verdict hangs on either.
+    """
+    if not 1 < len(by_seed) <= FEW:
+        return []
+    turning = []
+    for seed in by_seed:
+        rest = scores.without(seed).difference(claim.first, claim.second, claim.column)
+        if word_of(rest, claim.claimed, claim.margin) != word:
+            turning.append(seed)
+    return turning
 
 
 def unfair(claim: Claim, told: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from benchmarks.experiment import played as run_of
 from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict, write_items
 from equipoise.learners.tabular_learner import win_probabilities
 from equipoise.payoffs.intervals import Interval, over_seeds
-from equipoise.payoffs.told_apart import crossed, holm
+from equipoise.payoffs.told_apart import crossed, holm, sign_flip
 from equipoise.players.local import Local
 from equipoise.ratings.bradley_terry import BradleyTerry
 from equipoise.ratings.reputation import Reputation
@@ -83,7 +83,7 @@ def test_a_word_that_is_set_apart_otherwise_is_no_verdict(said):
 
 
 def test_another_difference_beside_a_verdict_is_found():
-    said = "**shown**<!--mnpo.rival_ipo-->, +4.5 (1.6 to {})"
+    said = "**not shown**<!--mnpo.rival_ipo-->, +4.5 (1.6 to {})"
     assert not verdicts.wrong_words(said.format("7.4"))
     (wrong,) = verdicts.wrong_words(said.format("9.4"))
     assert wrong == "mnpo.rival_ipo: +4.5 1.6 9.4, by its raw result 4.5 1.6 7.4"
@@ -93,8 +93,8 @@ def test_another_difference_beside_a_verdict_is_found():
         ": +9 of them",
         ", 4.5 (1.6 to 7.4)",
     ):
-        assert not verdicts.wrong_words(f"**shown**<!--mnpo.rival_ipo-->{form}")
-    assert verdicts.wrong_words("**shown**<!--mnpo.rival_ipo-->, +5.4 points")
+        assert not verdicts.wrong_words(f"**not shown**<!--mnpo.rival_ipo-->{form}")
+    assert verdicts.wrong_words("**not shown**<!--mnpo.rival_ipo-->, +5.4 points")
     exact = "**not tested**<!--mnpo.trial_start-->, +.024 (.014 to .034)"
     assert not verdicts.wrong_words(exact)
     assert verdicts.wrong_words(exact.replace(".024", ".24"))
@@ -237,6 +237,49 @@ def test_holms_correction_by_hand():
     corrected = holm([0.01, 0.04, 0.03, 0.005])
     assert corrected == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]).max() == 1
+
+
+def of_seeds(*differences: float, items: int = 1) -> Scores:
+    """Arm "new" exceeds "old" by a difference a seed, on each item of another size."""
+    return Scores(
+        Item(arm, seed, 0, str(item), "right", (arm == "new") * value + item / 7)
+        for seed, value in enumerate(differences)
+        for arm in ("new", "old")
+        for item in range(items)
+    )
+
+
+@pytest.mark.parametrize(
+    ("differences", "word", "why"),
+    [
+        ((0.3, 0.31, 0.28, 0.3, 0.32, 0.29), "shown", ""),
+        ((-0.3, -0.31, -0.28, -0.3, -0.32, -0.29), "refuted", ""),
+        ((0.1, 0.5, 0.1, 0.3, 0.6), "not shown", "hangs on seeds 1, 3, 4"),
+        ((0.05, 0.6, 0.3), "not shown", ""),
+        ((0.2, 0.201, 0.15), "not shown", "hangs on seeds 0, 1"),
+        ((0.2, 0.21), "not shown", "hangs on seeds 0, 1"),
+    ],
+)
+def test_a_verdict_that_one_seed_turns_is_not_shown(differences, word, why):
+    claim = Claim("c", "", "", "swept", "new", "old", "right", step="named")
+    found = verdict(claim, of_seeds(*differences), {})
+    assert (found.word, found.why) == (word, why)
+    assert found.sign_flip == pytest.approx(sign_flip(differences))
+
+
+def test_of_many_seeds_none_is_left_out_and_no_sign_flip_stands_beside():
+    claim = Claim("c", "", "", "swept", "new", "old", "right", step="named")
+    found = verdict(claim, of_seeds(*np.linspace(0.1, 0.3, 12)), {})
+    assert (found.word, found.sign_flip) == ("shown", None)
+    assert "sign-flip" in verdict(claim, of_seeds(0.3, 0.31, 0.28, 0.3), {}).text(claim)
+
+
+def test_arms_of_a_row_share_their_seeds():
+    scores = of_seeds(0.1, 0.2, 0.3)
+    more = Scores([*scores.items, Item("third", 1, 0, "0", "right", 0.7)])
+    shared = more.shared(("new", "third"), "right")
+    assert {item.seed for item in shared.items} == {1}
+    assert shared.mean("new", "right").mean == pytest.approx(0.2)
 
 
 def test_arms_are_paired_seed_by_seed():
