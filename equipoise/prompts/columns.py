@@ -64,7 +64,10 @@ PAIRS = (
     ("pos", "neg"),
     ("positive", "negative"),
 )
-LABELS = ("label", "kto_tag", "kto_label", "desirable", "is_desirable", "preference_label")
+LABELS = (
+    *("label", "kto_tag", "kto_label", "desirable", "is_desirable", "preference_label"),
+    *("is_safe", "is_correct", "is_good", "is_accepted"),  # what was found of the answer
+)
 WEIGHTS = ("weight", "sample_weight", "loss_weight")
 SCORES = ("score", "rating", "reward", "overall_score", "quality_score", "overall_rating")
 MARGINS = ("margin", "score_margin", "score_diff", "score_difference", "rating_margin")

@@ -6,6 +6,8 @@ What the prompt is:
         the question and the lettered options
     {"question", "options": {"A": text, …}, "answer_idx": letter, "answer": text}
         MedQA: likewise
+    {"question", "choices": {"label": [name, …], "text": [text, …]}, "answerKey": name}
+        ARC and CommonsenseQA: likewise, the options lettered in their order
     {"question" | "problem" | "input", …}
         that text
     {"instruction", "input"?, …}
@@ -27,6 +29,8 @@ from typing import Any
 
 from equipoise.errors import DataError
 
+# The columns that name the right option: MedQA's, ARC's and others'.
+ANSWER_LETTERS = ("answer_idx", "answerKey", "answer_key", "correct_option", "answer_letter")
 QUESTIONS = ("question", "instruction", "problem", "input")
 OPTION = re.compile(r"^([A-Z])\. *(.*\S) *$", re.MULTILINE)
 LISTED = re.compile(r"choose from: *('[^'\n]+'(?:, *'[^'\n]+')+)\W*$", re.IGNORECASE)
@@ -43,7 +47,7 @@ def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     if key is None:
         return row
     task = {"prompt": held.pop(key)} | held
-    if key == "question" and "options" in task and "choices" not in task:
+    if key == "question" and ("options" in task or "choices" in task):
         task = _with_choices(task)
     if key == "instruction" and "input" in task:
         task["prompt"] = _instruction_with_input(task["prompt"], task.pop("input"), where)
@@ -54,10 +58,12 @@ def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 
 
 def _with_choices(task: dict[str, Any]) -> dict[str, Any]:
-    """MedQA's `options` as `choices`, and the letter of its answer as `answer`."""
-    task["choices"] = task.pop("options")
-    if "answer_idx" in task:
-        task["answer"] = task.pop("answer_idx")
+    """`options` as `choices`, and the letter of the answer as `answer`."""
+    if "choices" not in task:
+        task["choices"] = task.pop("options")
+    name = next((name for name in ANSWER_LETTERS if name in task), None)
+    if name is not None:
+        task["answer"] = task.pop(name)
     return task
 
 
@@ -92,6 +98,13 @@ def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
 def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
     choices: Any = row["choices"]
     answer: Any = row.get("answer")
+    if isinstance(choices, Mapping) and choices.keys() == {"label", "text"}:  # as ARC writes them
+        names, texts = choices["label"], choices["text"]
+        if len(names) == len(texts) <= len(string.ascii_uppercase):
+            # Some questions number their options.
+            letters = dict(zip(names, string.ascii_uppercase, strict=False))
+            choices = dict(zip(letters.values(), texts, strict=True))
+            answer = letters.get(answer, answer)
     if isinstance(choices, list) and len(choices) <= len(string.ascii_uppercase):
         is_place = isinstance(answer, int) and not isinstance(answer, bool)
         if is_place and 0 <= answer < len(choices):
@@ -101,6 +114,9 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
         raise DataError(
             f"{where}: choices: needs two options or more, letter -> text or a list of texts"
         )
+    spelled = [letter for letter, text in choices.items() if text == answer]
+    if answer not in tuple(choices) and len(spelled) == 1:
+        answer = spelled[0]
     if answer is not None and answer not in tuple(choices):
         raise DataError(
             f"{where}: answer: is {answer!r}, which is none of the choices {', '.join(choices)}"

@@ -55,12 +55,18 @@ SPEAKERS = (
 DIALOGUES = (
     re.compile(r"<\|im_start\|>\s*(system|user|assistant|tool)\s*\n"),
     re.compile(r"<\|start_header_id\|>(system|user|assistant|ipython)<\|end_header_id\|>\s*"),
+    re.compile(r"<start_of_turn>(user|model)\s*\n"),
     re.compile(r"<\|(system|user|assistant)\|>\s*\n?"),
     re.compile(rf"(?:^|\n)\s*###\s*({SPEAKERS})\s*:[ \n]?|\s*###\s+(Human|Assistant):[ \n]?"),
     re.compile(rf"(?:^\s*|\n\n)({SPEAKERS}):[ \n]?"),
     re.compile(rf"(?:^\s*|\n)({SPEAKERS}):[ \n]?"),
 )
-TURN_ENDS = re.compile(r"(<\|im_end\|>|<\|eot_id\|>|<\|end\|>|<\|endoftext\|>|</s>)\s*$")
+TURN_ENDS = re.compile(
+    r"(<\|im_end\|>|<\|eot_id\|>|<\|end\|>|<end_of_turn>|<\|endoftext\|>|</s>)\s*$"
+)
+# Llama 2's and Mistral's form: questions in marks, each answer behind its question.
+INSTRUCTION = re.compile(r"\[INST\](.*?)\[/INST\](.*?)(?=(?:<s>)?\s*\[INST\]|$)", re.S)
+INSTRUCTION_SYSTEM = re.compile(r"\s*<<SYS>>\s*(.*?)\s*<</SYS>>\s*", re.S)
 
 
 @dataclass(frozen=True)
@@ -214,6 +220,12 @@ def read_content(value: Any, where: str) -> str:
             raise DataError(f"{where}: its content holds {type_name(part)}, not text")
         kind = str(part.get("type", "text"))
         if kind not in ("text", "input_text", "output_text") or "text" not in part:
+            if kind in (*THOUGHTS, "redacted_thinking"):
+                raise DataError(
+                    f"{where}: a part of its content is '{kind}': thoughts beside an answer are "
+                    "not learned; write them into its text, as the model's template does, or drop "
+                    "them"
+                )
             named = kind if kind != "text" else ", ".join(map(str, part)) or "nothing"
             raise DataError(
                 f"{where}: a part of its content is '{named}'; models here read text alone; "
@@ -330,6 +342,8 @@ def read_dialogue(text: str, asks: bool = True) -> Chat | None:
     It must begin with a user or a system message. An empty last turn asks for an answer, so that
     "\\n\\nHuman: Hi\\n\\nAssistant:" has one message, unless the text is whole and not `asks`.
     """
+    if text.strip().startswith(("[INST]", "<s>[INST]", "<s> [INST]")):
+        return read_instructions(text, asks)
     for pattern in DIALOGUES:
         marks = list(pattern.finditer(text))
         if not marks or text[: marks[0].start()].strip() not in ("", "<|begin_of_text|>", "<s>"):
@@ -350,6 +364,28 @@ def read_dialogue(text: str, asks: bool = True) -> Chat | None:
             messages.pop()
         return tuple(messages)
     return None
+
+
+def read_instructions(text: str, asks: bool) -> Chat | None:
+    """The chat that a text writes in Llama 2's form; None where its marks are not in order.
+
+    An empty last answer is left out where the text `asks`.
+    """
+    turns = INSTRUCTION.findall(text)
+    if len(turns) != text.count("[INST]"):
+        return None
+    messages: list[Message] = []
+    for question, answer in turns:
+        system = INSTRUCTION_SYSTEM.match(question)
+        if system is not None:
+            messages.append(Message("system", system[1]))
+            question = question[system.end() :]
+        messages.append(user(question.strip()))
+        answer = TURN_ENDS.sub("", answer).strip()
+        messages.append(Message("assistant", answer))
+    if asks and messages[-1] == Message("assistant", ""):
+        messages.pop()
+    return tuple(messages)
 
 
 def without_nulls(value: Any) -> Any:

@@ -885,4 +885,84 @@ CASES = [
         PAIR,
         (-1.0, -2.0),
     ),
+    # Chats that a template has written into one text.
+    Case(
+        "llama_2_text",
+        "sft",
+        [
+            {
+                "text": "<s>[INST] <<SYS>>\nBe short.\n<</SYS>>\n\nName a fruit. [/INST] Fig. </s>"
+                "<s>[INST] Another. [/INST] Pear i </s>"
+            }
+        ],
+        ("s:Be short.", "u:Name a fruit.", "a:Fig.", "u:Another."),
+        (("Pear i", None),),
+    ),
+    Case(
+        "llama_2_prompt",
+        "pairs",
+        [{"prompt": "[INST] Name a fruit. [/INST]", "chosen": "Pear i</s>", "rejected": "Brick j"}],
+        QUESTION,
+        PAIR,
+    ),
+    Case(
+        "gemma_text",
+        "sft",
+        [
+            {
+                "text": "<start_of_turn>user\nName a fruit.<end_of_turn>\n"
+                "<start_of_turn>model\nPear i<end_of_turn>\n"
+            }
+        ],
+        QUESTION,
+        (("Pear i", None),),
+    ),
+    # What was found of an answer is its label.
+    Case(
+        "an_unsafe_answer",
+        "sft",
+        [
+            {"prompt": "Name a fruit.", "response": "Pear i", "is_safe": True},
+            {"prompt": "Name a fruit.", "response": "Brick j", "is_safe": False},
+        ],
+        QUESTION,
+        (("Pear i", None),),
+        left="its label says that the answer is not wanted",
+    ),
+    Case(
+        "a_wrong_answer",
+        "sft",
+        [
+            {"question": "1 + 1?", "response": "3", "is_correct": 0},
+            {"question": "1 + 1?", "response": "2", "is_correct": 1},
+        ],
+        ("u:1 + 1?",),
+        (("2", None),),
+        left="its label says that the answer is not wanted",
+    ),
+    Case(
+        "a_verdict_that_is_none",
+        "sft",
+        [{"prompt": "Name a fruit.", "response": "Pear i", "is_safe": "perhaps"}],
+        stops="is_safe",
+    ),
+    Case(
+        "thoughts_as_a_part",
+        "sft",
+        [
+            {
+                "messages": [
+                    PEAR,
+                    said(
+                        "assistant",
+                        [
+                            {"type": "thinking", "thinking": "Hm."},
+                            {"type": "text", "text": "Pear i"},
+                        ],
+                    ),
+                ]
+            }
+        ],
+        stops="thoughts beside an answer",
+    ),
 ]

@@ -43,6 +43,29 @@ ROWS = {
         OPTIONS,
         {"choices": CHOICES, "answer": "B", "meta_info": "step1"},
     ),
+    "options, the answer's text": (
+        {"question": "Where?", "choices": ["Rome", "Paris"], "answer": "Paris"},
+        OPTIONS,
+        {"choices": CHOICES, "answer": "B"},
+    ),
+    "arc, numbered": (
+        {
+            "question": "Where?",
+            "choices": {"text": ["Rome", "Paris"], "label": ["1", "2"]},
+            "answerKey": "2",
+        },
+        OPTIONS,
+        {"choices": CHOICES, "answer": "B"},
+    ),
+    "arc": (
+        {
+            "question": "Where?",
+            "choices": {"text": ["Rome", "Paris"], "label": ["A", "B"]},
+            "answerKey": "A",
+        },
+        OPTIONS,
+        {"choices": CHOICES, "answer": "A"},
+    ),
     "question": ({"question": "1 + 1?", "answer": "2"}, "1 + 1?", {"answer": "2"}),
     "question, solved": (
         {"question": "1 + 1?", "answer": "One and one.\n#### 2"},

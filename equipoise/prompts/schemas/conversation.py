@@ -140,14 +140,20 @@ def read_question(columns: Columns, name: str, kind: str | None = None) -> Chat:
     return with_tools(columns, with_system(columns, messages))
 
 
+TRANSCRIPT_BEGINS = (
+    *("Human:", "### Human:", "<|im_start|>", "<|start_header_id|>", "<start_of_turn>"),
+    *("[INST]", "<s>[INST]", "<s> [INST]"),
+)
+TRANSCRIPT_ENDS = (
+    *("Assistant:", "### Assistant:", "assistant", "<|end_header_id|>", "<|im_end|>"),
+    *("<start_of_turn>model", "<end_of_turn>", "[/INST]"),
+)
+
+
 def is_transcript(text: str) -> bool:
     """True for a text that begins as a dialogue and asks the assistant at its end."""
     stripped = text.strip()
-    begins = stripped.startswith(("Human:", "### Human:", "<|im_start|>", "<|start_header_id|>"))
-    ends = stripped.endswith(
-        ("Assistant:", "### Assistant:", "assistant", "<|end_header_id|>", "<|im_end|>")
-    )
-    return begins and ends
+    return stripped.startswith(TRANSCRIPT_BEGINS) and stripped.endswith(TRANSCRIPT_ENDS)
 
 
 def marked_turns(text: str) -> Chat | None:
