@@ -389,9 +389,9 @@ class EngineActor(LocalActor):
             n: EngineRow(prompt, seeds[n], limit, views[n].schema)
             for (n, prompt), limit in zip(prompts.items(), limits, strict=True)
         }
-        pending = self._engine.submit(
-            list(rows.values()), self._settings, self.retrace, self.retrace_base
-        )
+        retraces = (self.retrace, self.retrace_base)
+        exact = self.player.has_exact_products
+        pending = self._engine.submit(list(rows.values()), self._settings, *retraces, exact)
 
         def wait() -> list[Move]:
             answers = self._engine.engine.wait(pending)
@@ -399,9 +399,7 @@ class EngineActor(LocalActor):
             begun = self._begun(prompts_here, answers, [row.seed for row in rows.values()])
             if begun:
                 further = [EngineRow(each.ids, each.seed, each.limit, None) for each in begun]
-                asked = self._engine.submit(
-                    further, self._settings, self.retrace, self.retrace_base
-                )
+                asked = self._engine.submit(further, self._settings, *retraces, exact)
                 answers = self._joined(answers, begun, self._engine.engine.wait(asked))
             for (n, row), answer in zip(rows.items(), answers, strict=True):
                 moves[n] = self.move(row.prompt, answer)

@@ -248,6 +248,12 @@ class LocalSettings(Player):
         return Loading(self.dtype, self.device, self.attention, self.quantization, self.liger)
 
     @property
+    def has_exact_products(self) -> bool:
+        """True if its matrix products are of float32 for certain: on a CPU, without bfloat16."""
+        on_cpu = choose_device(self.device).type == "cpu"
+        return on_cpu and self.precision != "bf16" and self.dtype in ("float32", "auto")
+
+    @property
     def base_model(self) -> str:
         return self.model
 

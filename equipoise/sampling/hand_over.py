@@ -77,12 +77,19 @@ class HandOver:
 
     @classmethod
     def between(
-        cls, old: Scores, new: Scores, tokens: int, jitter: float = 0.0, still: float = STILL
+        cls,
+        old: Scores,
+        new: Scores,
+        tokens: int,
+        jitter: float = 0.0,
+        still: float = STILL,
+        floor: float = 0.0,
     ) -> HandOver:
         """The hand-over from `old` weights to `new` ones.
 
         tokens: in all probes' answers. jitter: the standard deviation by which the sender's own
-        change is noise, per number, which would make its slope too flat.
+        change is noise, per number, which would make its slope too flat. floor: the least noise of
+        the receiver's change, for the standard error.
         """
         gap = float(np.abs(new.received_A - new.sent_A).sum() / tokens)
         learned_A = new.sent_A - old.sent_A
@@ -91,14 +98,16 @@ class HandOver:
         if math.isnan(share):
             return cls(gap, share, error)
         count = len(learned_A)
-        learned = float(learned_A @ learned_A) - count * jitter**2
+        power = float(learned_A @ learned_A)
+        learned = power - count * jitter**2
+        error = max(error, floor * math.sqrt(power) / learned)
         foreign_A = played_A - learned_A
         # under the new weights either side may round otherwise than under the old
         rounding = 2 * count * max(old.noise, FINEST) ** 2
-        power = float(foreign_A @ foreign_A)
+        unexplained = float(foreign_A @ foreign_A)
         foreign = 0.0
-        if power > EXCESS**2 * rounding:
-            foreign = math.sqrt(power / learned)
+        if unexplained > EXCESS**2 * rounding:
+            foreign = math.sqrt(unexplained / learned)
         return cls(gap, share, error, foreign)
 
     @property
@@ -166,20 +175,25 @@ def slope(
 
 
 def check_arrival(
-    name: str, new: Scores, known: Mapping[str, Scores], bound: float
+    name: str, new: Scores, known: Mapping[str, Scores], bound: float, *, exact: bool = False
 ) -> tuple[HandOver, list[str]]:
     """Judge by an engine's scores the that were sent to it as `name`.
 
     known: by name the scores of other weights that it has played before, the newest last, with the
-    model without adapters among them. bound: the largest gap, nats a token. Returns the hand-over
-    from the weights that are hardest to tell from these, and the names of all that cannot be told.
+    model without adapters among them. bound: the largest gap, nats a token. exact: the model here
+    has products of float32. Returns the hand-over from the weights that are hardest to tell from
+    these, and the names of all that cannot be told.
     Raises ModelError where others than the new ones answer, named if they are known.
     """
     tokens = len(new.sent_A)
     hand_overs: dict[str, HandOver] = {}
     for other, old in known.items():
-        hand_overs[other] = HandOver.between(old, new, tokens, jitter=max(old.noise, FINEST))
-    wrong = [over for over in hand_overs.values() if over.falls_short or over.is_foreign]
+        jitter = FINEST if exact else max(old.noise, FINEST)
+        hand_overs[other] = HandOver.between(
+            old, new, tokens, jitter, still=FINEST, floor=old.noise
+        )
+    certain = [over for over in hand_overs.values() if over.is_told]
+    wrong = [over for over in certain if over.falls_short or over.is_foreign]
     if wrong:
         least = min(wrong, key=lambda over: over.share)
         fitting = fits(new, known)

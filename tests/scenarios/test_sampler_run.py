@@ -109,5 +109,5 @@ def test_an_engine_that_was_gone_is_not_asked_again_for_what_was_recorded(server
     resumed = go_on(tmp_path / "run", {})
     assert answers(resumed) == answers(whole)
     tokens = sum(len(m.turns) for m in whole) - sum(len(m.turns) for m in kept)
-    probes = 8 * len(server.adapters) + 8  # sampled ones, and those that prove what arrived
+    probes = 16 * len(server.adapters) + 16  # sampled ones, and those that prove what arrived
     assert kept and tokens <= len(server.asked()) <= tokens + probes

@@ -165,9 +165,10 @@ class RemoteSampler(Sampler):
     )
     adapters: int = Field(8, ge=1, description="adapters of ours that a server keeps, by last use")
     probes: int = Field(
-        4,
+        8,
         ge=0,
-        description="answers on which new weights are compared with the model here; 0: none",
+        description="answers on which new weights are compared with the model here; 0: none. Four "
+        "times as many show changes half as large",
     )
     max_gap: float = Field(0.1, gt=0, description="most nats a token by which the two may differ")
     sleep: bool = Field(False, description="free the server's memory while a learner trains")

@@ -52,7 +52,7 @@ T = TypeVar("T")
 TOO_LONG = 413  # the HTTP status for what is too large
 FAULT = 500  # the HTTP status of an engine that failed on what it was asked; it is not asked again
 PROBE_TEMPERATURE = 0.7  # at 1, raw log-probabilities are the right ones
-PROBE_TOKENS = 16  # of a probe's answer, at most
+PROBE_TOKENS = 32  # of a probe's answer, at most
 BASE = "the base model"  # the weights without an adapter
 ROUNDING = 0.02  # nats a token: a smaller gap is rounding, whatever else it is near to
 
@@ -149,6 +149,11 @@ class Engine:
             work.cancel()
             raise
 
+    def score(self, adapter: EngineAdapter | None, probes: EngineProbes) -> np.ndarray:
+        """log p of the probes' answers by the first server, by token at temperature 1, in nats."""
+        server = self._servers[0]
+        return self._run(_with_errors(server, server.score(adapter, probes)))
+
     def sleep(self) -> None:
         """Free the servers' memory where the settings say so, until the next row."""
         if self.settings.sleep:
@@ -240,7 +245,7 @@ class Engine:
             new = Scores(probes.sent[adapter.name], received_A)
             try:
                 hand_over, untold = check_arrival(
-                    player_of(adapter.name), new, known, self.settings.max_gap
+                    player_of(adapter.name), new, known, self.settings.max_gap, exact=probes.exact
                 )
             except ModelError as error:
                 raise ModelError(f"sampler {server.url}: {error}") from error
@@ -426,12 +431,14 @@ class EngineServer:
 class EngineProbes:
     """Answers on which all weights of an engine are compared, by token ids.
 
-    `sent` holds what the model here gives their tokens, for each weights by name, BASE among them.
+    `sent` holds what the model here gives their tokens, for each weights by name, BASE among them;
+    `exact`: by products of float32.
     """
 
     prompts: list[list[int]]
     answers: list[list[int]]
     sent: dict[str, np.ndarray]
+    exact: bool = False
 
 
 class ProbedEngine:
@@ -459,16 +466,18 @@ class ProbedEngine:
         settings: SamplingSettings,
         retrace: Retrace,
         retrace_base: Retrace,
+        exact: bool = False,
     ) -> PendingAnswers:
         """Send the rows for `wait`. Raises ModelError where other weights answer.
 
-        `retrace` asks the model here with the weights that play now, `retrace_base` without any.
+        `retrace` asks the model here with the weights that play now, `retrace_base` without any;
+        `exact`: by products of float32.
         """
         adapter = self._weights()
         self._last = BASE if adapter is None else adapter.name
         if rows and self._last not in self._gaps and self.engine.settings.probes:
             if self.engine.probes is None:
-                gap, self.engine.probes = self._first_probes(rows, retrace_base)
+                gap, self.engine.probes = self._first_probes(rows, retrace_base, exact)
                 self._gaps[BASE] = gap
             if adapter is not None:
                 self._send_scores(adapter, self.engine.probes, retrace)
@@ -485,7 +494,7 @@ class ProbedEngine:
         return facts | self.engine.arrivals.get(self._last, {})
 
     def _first_probes(
-        self, rows: Sequence[EngineRow], retrace_base: Retrace
+        self, rows: Sequence[EngineRow], retrace_base: Retrace, exact: bool
     ) -> tuple[float, EngineProbes]:
         """The gap between the base there and here, and its answers as probes of all weights."""
         probes, answers = self._sample_probes(None, rows)
@@ -493,7 +502,7 @@ class ProbedEngine:
         prompts = [probe.prompt for probe in probes]
         ids = [answer.token_ids for answer in answers]
         base = flat(retrace_base(prompts, ids, 1.0))
-        return gap, EngineProbes(prompts, ids, {BASE: base})
+        return gap, EngineProbes(prompts, ids, {BASE: base}, exact)
 
     def _send_scores(self, adapter: EngineAdapter, probes: EngineProbes, retrace: Retrace) -> None:
         """Score the probes here with new weights, for the servers to be compared with."""
