@@ -38,7 +38,8 @@ live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on C
 	@test -x .venv-vllm/bin/vllm -a ! -e .venv-vllm/unfinished || \
 		$(BIN)/python -m equipoise.sampling.engines.vllm_command .venv-vllm $(VLLM) $(VLLM_PYTHON) $(VLLM_PIP)
 	model="$$($(BIN)/python -m tools.models_at_hand smollm2-135m-instruct)" && \
-		EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$model" $(BIN)/python -m pytest -n 0 -m live tests/live
+		EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$model" $(BIN)/python -m pytest -n 0 -m live -v \
+		tests/live/test_live_vllm.py tests/live/test_live_weights.py tests/live/test_live_grpo.py
 
 recipes: $(TESTS)     ## every recipe for one generation, and the notebook: slow tests that CI runs
 	$(BIN)/python -m pytest -m 'slow and not gpu' tests/scenarios/test_recipes.py tests/docs/test_notebook.py

@@ -50,7 +50,9 @@ def sampler(
     settings = recipe_loader.settings(SamplerSettings, set)
     if install:
         place = settings.environment or vllm_command.default_folder()
-        python = vllm_command.make_environment(place, install, settings.python, settings.pip)
+        python = vllm_command.make_environment(
+            place, install, settings.python, settings.pip, None if json else say
+        )
     else:
         python = vllm_command.find_environment(settings.environment)
     command = [str(python.parent / "vllm"), *settings.command(model[0], port)]

