@@ -965,4 +965,44 @@ CASES = [
         ],
         stops="thoughts beside an answer",
     ),
+    Case(
+        "labels_beside_a_list",
+        "pairs",
+        [
+            {
+                "prompt": "Name a fruit.",
+                "responses": ["Brick j", "Pear i", "?"],
+                "labels": [0, 1, None],
+            }
+        ],
+        QUESTION,
+        PAIR,
+    ),
+    Case(
+        "labels_within_a_list",
+        "pairs",
+        [
+            {
+                "prompt": "Name a fruit.",
+                "completions": [
+                    {"text": "Brick j", "is_correct": False},
+                    {"text": "Pear i", "is_correct": True},
+                ],
+            }
+        ],
+        QUESTION,
+        PAIR,
+    ),
+    Case(
+        "labels_of_another_length",
+        "pairs",
+        [{"prompt": "Name a fruit.", "responses": ["Brick j", "Pear i"], "labels": [1]}],
+        stops="2 labels",
+    ),
+    Case(
+        "a_whole_text_and_an_answer",
+        "sft",
+        [{"text": "Name a fruit.", "completion": "Pear i"}],
+        stops="an answer is in completion",
+    ),
 ]

@@ -3,7 +3,15 @@ a second answer or a label beside, logs of chats; and chats written in a text.
 """
 
 from equipoise.errors import DataError
-from equipoise.prompts.columns import CHATS, LABELS, Columns, answer_of, assistant, pair_names
+from equipoise.prompts.columns import (
+    CHATS,
+    LABELS,
+    PAIRS,
+    Columns,
+    answer_of,
+    assistant,
+    pair_names,
+)
 from equipoise.prompts.schemas.conversation import (
     ANSWERS,
     agree,
@@ -137,6 +145,12 @@ def is_written_text(columns: Columns, options: RowOptions) -> bool:
 def read_written_text(columns: Columns, options: RowOptions) -> Reading:
     """A text alone: the dialogue that it writes, else a text that is learned whole."""
     text = columns.text("text")
+    other = columns.first([*ANSWERS, *(name for pair in PAIRS for name in pair)])
+    if other is not None:
+        raise DataError(
+            f"{columns.place('text')}: is a whole text to learn, but an answer is in {other}, too; "
+            "call the question `prompt`, or drop one of the two"
+        )
     dialogue = read_dialogue(text)
     if dialogue is None:
         answer = answer_of(assistant(text), columns.place("text"))

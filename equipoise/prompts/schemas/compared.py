@@ -5,8 +5,17 @@ Nectar, Distilabel, MNPO's scored files, HelpSteer 2 and 3, PKU-SafeRLHF, SHP, W
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from equipoise.errors import DataError
-from equipoise.prompts.columns import Columns, answer_of, pair_names, read_number
+from equipoise.prompts.columns import (
+    LABELS,
+    Columns,
+    answer_of,
+    pair_names,
+    read_label,
+    read_number,
+)
 from equipoise.prompts.schemas.conversation import (
     agree,
     question_name,
@@ -43,6 +52,7 @@ LISTED_SCORES = (
     "rank",
     "ranking",
 )
+LISTED_LABELS = ("labels", "label", "is_correct", "correctness_labels")
 ANSWER_KEYS = ("response", "answer", "text", "content", "output", "completion", "generation")
 SCORE_KEYS = ("overall_score", "fine-grained_score", "score", "rating", "reward", "rank")
 TWO = (
@@ -112,24 +122,33 @@ def read_scored_list(columns: Columns, options: RowOptions) -> Reading:
     place = columns.place(name)
     texts: list[Any] = []
     scores: list[tuple[float | None, str]] = []
+    labels: list[bool | None] = []
     details: list[dict[str, Any]] = []
     for number, item in enumerate(items, 1):
+        label = None
         if isinstance(item, Mapping):
             text, score, detail = read_item(item, f"{place}: answer {number}")
+            label_key = next((key for key in LABELS if key in detail), None)
+            if label_key is not None:
+                label = read_label(detail.pop(label_key), f"{place}: answer {number}: {label_key}")
             details.append(detail)
         else:
-            text, score, detail = item, (None, ""), {}
+            text, score = item, (None, "")
         texts.append(text)
         scores.append(score)
+        labels.append(label)
+    labels_name = next((each for each in LISTED_LABELS if columns.has(each)), None)
+    if labels_name is not None:
+        labels = read_labels(columns, labels_name, len(texts))
     scores_name = next(
         (each for each in LISTED_SCORES if isinstance(columns.values.get(each), list)), None
     )
     if scores_name is not None:
         scores = read_scores(columns, scores_name, len(texts))
     answers = []
-    for text, (score, fault) in zip(texts, scores, strict=True):
+    for text, label, (score, fault) in zip(texts, labels, scores, strict=True):
         written = read_answer(text, place)
-        answers.append(answer_of(written.messages, place, score=score, fault=fault))
+        answers.append(answer_of(written.messages, place, score=score, label=label, fault=fault))
     given = pair_names(columns)
     if given is not None:  # MNPO's scored files name the best and the worst, too
         for each in given:
@@ -137,7 +156,35 @@ def read_scored_list(columns: Columns, options: RowOptions) -> Reading:
             if ending not in [answer.messages[-1:] for answer in answers]:
                 raise DataError(f"{columns.place(each)}: is none of the answers in {name}")
     facts = {"answer_details": details} if any(details) else {}
-    return Reading(question, with_best_and_worst(answers), facts, asked_in=asked_name)
+    ranked = with_wanted_and_unwanted(with_best_and_worst(answers))
+    return Reading(question, ranked, facts, asked_in=asked_name)
+
+
+def with_wanted_and_unwanted(answers: list[Answer]) -> list[Answer]:
+    """Answers without a preference by score: the first that its label wants is `chosen`, the first
+    that it does not want is not; unless all labels are alike.
+    """
+    wanted = [answer.label for answer in answers]
+    decided = any(answer.chosen is not None for answer in answers)
+    if decided or not {True, False} <= set(wanted):
+        return answers
+    ranked = list(answers)
+    for label in (True, False):
+        place = wanted.index(label)
+        ranked[place] = msgspec.structs.replace(answers[place], chosen=label)
+    return ranked
+
+
+def read_labels(columns: Columns, name: str, count: int) -> list[bool | None]:
+    """The labels in a list beside the answers. Raises DataError if uneven, or for what is none."""
+    values = columns.take(name)
+    place = columns.place(name)
+    if not isinstance(values, list) or len(values) != count:
+        raise DataError(f"{place}: needs a list of {count} labels, one for each answer")
+    return [
+        None if value is None else read_label(value, f"{place}: label {number}")
+        for number, value in enumerate(values, 1)
+    ]
 
 
 def read_item(
