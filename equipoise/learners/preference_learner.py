@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from equipoise.data.joined_pairs import JoinedPairs, joined_pair
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
@@ -32,6 +33,12 @@ class Preference(FineTuning):
         True,
         description="compute a pair's prompt once for both answers, where the architecture allows",
     )
+    pair_text: JoinedPairs | None = Field(
+        None,
+        description="read pairs as plain text, the answer right behind its prompt, as MNPO's "
+        "released code does, with an end behind every answer; null: by the chat template, as the "
+        "answers were sampled",
+    )
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.
@@ -45,7 +52,11 @@ class Preference(FineTuning):
         weights = tuple(weight for _, weight in batch.opponents)
         objective = PairObjective(batch.loss, weights)
         return fine_tune(
-            self, batch, partial(pair_rows, batch), objective, share=self.share_prompts
+            self,
+            batch,
+            partial(pair_rows, batch, self.pair_text),
+            objective,
+            share=self.share_prompts,
         )
 
 
@@ -91,8 +102,9 @@ class PairObjective:
         )
 
 
-def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
-    """A row for each pair, tokenised as its answers were when they were sampled and scored.
+def pair_rows(batch: TrainingBatch, pair_text: JoinedPairs | None, encoding: Encoding) -> list[Row]:
+    """A row for each pair, tokenised as its answers were when they were sampled and scored, or as
+    plain text.
 
     Raises ConfigError when an opponent's log-probabilities are missing or are not numbers.
     """
@@ -111,13 +123,16 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
             raise ConfigError(f"an opponent's log-probability of a {name} answer is not a number")
     rows = []
     for b, pair in enumerate(batch.pairs):
-        chosen = encoding.answered(pair.messages, pair.chosen, not pair.chosen_cut)
-        rejected = encoding.answered(pair.messages, pair.rejected, not pair.rejected_cut)
-        chosen_ids = chosen.ids if pair.has("chosen") else []
-        rejected_ids = rejected.ids if pair.has("rejected") else []
-        answers = PromptAnswers(
-            chosen.prompt, [chosen_ids, rejected_ids], [chosen.learned, rejected.learned]
-        )
+        if pair_text is not None:
+            answers = joined_pair(encoding, pair, pair_text.learners_reading()).as_answers()
+        else:
+            chosen = encoding.answered(pair.messages, pair.chosen, not pair.chosen_cut)
+            rejected = encoding.answered(pair.messages, pair.rejected, not pair.rejected_cut)
+            chosen_ids = chosen.ids if pair.has("chosen") else []
+            rejected_ids = rejected.ids if pair.has("rejected") else []
+            answers = PromptAnswers(
+                chosen.prompt, [chosen_ids, rejected_ids], [chosen.learned, rejected.learned]
+            )
         # P(answer beats …) where it was estimated, else the judge's scores
         if pair.chosen_win is None or pair.rejected_win is None:
             columns = [pair.chosen_score, pair.rejected_score]

@@ -326,20 +326,21 @@ def faults_of_parts(config: RunConfig) -> Iterator[str]:
                     f"players.{name}: temperature = 0 gives the same answer again and again, and "
                     f"pairs are made of answers that differ; set {name}.temperature to 0.8, say"
                 )
-        if config.loss is not None and trainer.needs == "pairs" and trainer.by_loss:
+        loss = config.loss_of(name)
+        if loss is not None and trainer.needs == "pairs" and trainer.by_loss:
             judge = config.judge_of(name)
             limits = judge.score_range if config.utility == "score" else None
-            for fault in config.loss.faults(judge.kind, limits, judge.compares):
+            for fault in loss.faults(judge.kind, limits, judge.compares):
                 yield f"loss: {fault}"
-            if config.pairs.may_tie and not config.loss.reads_scores:
+            if config.pairs.may_tie and not loss.reads_scores:
                 yield (
-                    f"loss: '{config.loss.kind}' as it is set learns from the order of scores, and "
+                    f"loss: '{loss.kind}' as it is set learns from the order of scores, and "
                     f"those of pairs: {config.pairs.kind} may be equal; take one of their size, "
                     "such as {kind: optimistic, target: reward}"
                 )
-            if config.loss.reads_scores and not config.pairs.one_scale:
+            if loss.reads_scores and not config.pairs.one_scale:
                 yield (
-                    f"loss: '{config.loss.kind}' as it is set learns from the size of scores, and "
+                    f"loss: '{loss.kind}' as it is set learns from the size of scores, and "
                     f"pairs: {config.pairs.kind} brings gradings, whose strengths are no scores of "
                     "answers; take a loss that reads none, such as dpo or ipo"
                 )
@@ -348,13 +349,14 @@ def faults_of_parts(config: RunConfig) -> Iterator[str]:
 
 def faults_of_ages(config: RunConfig) -> Iterator[str]:
     """Faults that the loss finds in the generations at which its learners end."""
-    if config.loss is None or config.turns.by_rewards:
+    if config.turns.by_rewards:
         return
     last = expected_generations(config.turns, config.learning, config.generations)[-1]
     for learner in last.learners:
         trainer = config.learner_of(learner.name)
-        if trainer.by_loss and trainer.needs in ("pairs", "game"):
-            for fault in config.loss.faults_of_age(learner.generation):
+        loss = config.loss_of(learner.name)
+        if loss is not None and trainer.by_loss and trainer.needs in ("pairs", "game"):
+            for fault in loss.faults_of_age(learner.generation):
                 yield f"generations: {fault} (players.{learner.name})"
 
 
@@ -454,6 +456,7 @@ UNREAD: Mapping[str, Callable[[RunConfig], str]] = {
     # a setting of a run -> the reason why nothing reads it, "" where something does
     "learner": unread_learner,
     "loss": unread_loss,
+    "losses": unread_loss,
     "pairs": lambda config: why_nobody_needs(config, "pairs", "answers"),
     "truncated": unread_matches,
     "too_long": unread_too_long,
@@ -550,17 +553,18 @@ def faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]:
 
 def _faults_of_single(config: RunConfig, prompts: Sequence[Prompt], t: int) -> Iterator[str]:
     """A loss of pairs in a generation whose rows are answers alone, with labels."""
-    loss = config.loss_at(t)
-    if loss is None or loss.reads_single or config.plays(t):
-        return
-    if all(config.learner_of(name).needs != "pairs" for name in config.learning):
+    by_pairs = [name for name in config.learning if config.learner_of(name).needs == "pairs"]
+    losses = [config.loss_at(name, t) for name in by_pairs]
+    needing_both = [loss for loss in losses if loss is not None and not loss.reads_single]
+    if not needing_both or config.plays(t):
         return
     pairs, _ = config.pairs.data_pairs(prompts, t)
     if pairs and all(pair.only for pair in pairs):
         yield (
             f"pairs: '{config.pairs.kind}' finds {len(pairs):,} single answers with a label and no "
-            f"pair in generation {t}, and loss '{loss.kind}' learns pairs; set loss: kto, which "
-            "learns single answers, or give each prompt a wanted and an unwanted answer"
+            f"pair in generation {t}, and loss '{needing_both[0].kind}' learns pairs; "
+            "set loss: kto, which learns single answers, or give each prompt a wanted and an "
+            "unwanted answer"
         )
 
 

@@ -132,7 +132,7 @@ def training_work(config: RunConfig, split: PromptSplit) -> TrainingWork:
         if alike:
             by_t = config.by_generation.values()
             changing = [value_at(values, t) for part in by_t for values in part.values()]
-            memory = 2 + (0 if config.loss is None else config.loss.memory)
+            memory = 2 + config.loss_memory
             ages = [min(learner.generation, memory) for learner in learners]
             key = (config.plays(t), config.pairs.by_judge(t), *turn, *changing, *ages)
         if key not in known:
@@ -221,7 +221,7 @@ def add_opponents(
     """Add what a loss asks of opponents: log-probabilities of the pairs, and answers outside the
     matches, in all seats on every prompt, where it measures its own wins against them.
     """
-    loss = config.loss_at(t)
+    loss = config.loss_at(learner.name, t)
     if loss is None:
         return
     totals.scored += 2 * pairs * len(loss.opponents(pool))

@@ -19,7 +19,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, get_args, get_origin
+from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -40,6 +40,9 @@ class PublishedElement(Settings):
     )
     ours: str | None = Field(None, description="what we do, in words; where no setting says it")
     why: str | None = Field(None, description="why ours is another")
+    matters: Literal["much", "little"] | None = Field(
+        None, description="how much a difference here moves figures; much is shown first"
+    )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -68,6 +71,7 @@ class Compared:
     published: Any
     ours: Any
     why: str
+    matters: Literal["much", "little"] | None = None
 
     @property
     def same(self) -> bool:
@@ -85,8 +89,10 @@ class PublishedComparison:
 
     @property
     def differences(self) -> list[Compared]:
-        """The elements in which the recipe is not as published."""
-        return [element for element in self.elements if not element.same]
+        """The elements in which the recipe is not as published, those that matter much first."""
+        places = {"much": 0, None: 1, "little": 2}
+        different = [element for element in self.elements if not element.same]
+        return sorted(different, key=lambda element: places[element.matters])
 
     @property
     def same(self) -> list[Compared]:
@@ -133,7 +139,7 @@ def compare_element(
     if element.setting is not None:
         ours = setting(settings, element.setting, place)
     published = as_json(element.published)
-    compared = Compared(name, element.setting, published, ours, "")
+    compared = Compared(name, element.setting, published, ours, "", element.matters)
     if compared.same:
         return compared
     reason = element.why or why

@@ -61,6 +61,13 @@ class Prompts(Component):
         "held out or in the test. drop: each is played once, on one side, as far as case and "
         "white space tell; keep: all are played, as often as they are there. Both are counted",
     )
+    shuffle: int | None = Field(
+        None,
+        ge=0,
+        description="deal the rows in the order in which the library `datasets` shuffles them with "
+        "this seed, as MNPO's split_dataset does; null: by their hashes, so that new rows do not "
+        "move the others",
+    )
 
     @property
     def names(self) -> tuple[str, ...]:

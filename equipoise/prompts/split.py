@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Literal, overload
 
 import msgspec
+import numpy as np
 
 from equipoise import seeds
 from equipoise.errors import DataError
@@ -146,6 +147,7 @@ def split_source(
         seed=seeds.child(seed, "split"),
         reuse=prompts.reuse,
         repeats=prompts.repeats,
+        shuffle=prompts.shuffle,
     )
 
 
@@ -201,6 +203,7 @@ def split(
     seed: int,
     reuse: Reuse = False,
     repeats: Repeats = "drop",
+    shuffle: int | None = None,
 ) -> PromptSplit:
     """Disjoint parts of `per_generation` prompts; `held_out` and `test` ones are kept apart by
     content.
@@ -209,15 +212,16 @@ def split(
     held-out part first. A text in both of the source's own stays in the test. With `reuse`, a new
     order begins when the prompts run out, and a part holds all where there are fewer than
     `per_generation`; with "same", all parts are alike. No part holds a prompt twice, and no text is
-    in two of training, held-out and test, unless `repeats` are to be kept, as they stand. Raises
-    DataError when there are too few prompts, or a part of the source is empty but should not be.
+    in two of training, held-out and test, unless `repeats` are to be kept, as they stand. With
+    `shuffle` the rows are dealt as `datasets` shuffles them with this seed. Raises DataError when
+    there are too few prompts, or a part of the source is empty but should not be.
     """
     dropped = Counter(source.dropped)
     kept: Counter[str] = Counter()
     if repeats == "keep":
-        pool, apart, tested = _as_they_stand(source, held_out, test, seed, dropped, kept)
+        pool, apart, tested = _as_they_stand(source, held_out, test, seed, dropped, kept, shuffle)
     else:
-        pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped)
+        pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped, shuffle)
     if held_out > 0 and not apart:
         raise DataError(_empty("held-out part", held_out, dropped))
     if test > 0 and not tested:
@@ -244,12 +248,17 @@ def split(
 
 
 def _kept_apart(
-    source: PromptSource, held_out: int, test: int, seed: int, dropped: Counter[str]
+    source: PromptSource,
+    held_out: int,
+    test: int,
+    seed: int,
+    dropped: Counter[str],
+    shuffle: int | None,
 ) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
     """(training prompts, held-out part, test), ordered, with no text in two of them."""
 
     def own(part: Sequence[Prompt]) -> list[Prompt]:
-        return _order(_distinct(part, dropped), seed, 0)
+        return _order(_distinct(part, dropped), seed, 0, shuffle)
 
     def without(prompts: list[Prompt], others: Sequence[Prompt], reason: str) -> list[Prompt]:
         taken = _contents(others)
@@ -277,17 +286,18 @@ def _as_they_stand(
     seed: int,
     dropped: Counter[str],
     kept: Counter[str],
+    shuffle: int | None,
 ) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
     """(training prompts, held-out part, test), ordered, with all repeats and overlaps, counted."""
-    pool = _order(_with_repeats(source.training, dropped, kept), seed, 0)
+    pool = _order(_with_repeats(source.training, dropped, kept), seed, 0, shuffle)
     if source.held_out is None:
         apart, pool = pool[:held_out], pool[held_out:]
     else:
-        apart = _order(_with_repeats(source.held_out, dropped, kept), seed, 0)
+        apart = _order(_with_repeats(source.held_out, dropped, kept), seed, 0, shuffle)
     if source.test is None:
         tested, pool = pool[:test], pool[test:]
     else:
-        tested = _order(_with_repeats(source.test, dropped, kept), seed, 0)
+        tested = _order(_with_repeats(source.test, dropped, kept), seed, 0, shuffle)
     in_held_out, in_test = _contents(apart), _contents(tested)
     kept["in_held_out"] = sum(content(prompt) in in_held_out for prompt in pool)
     kept["in_test"] = sum(content(prompt) in in_test for prompt in pool)
@@ -357,7 +367,12 @@ def _with_repeats(
     return result
 
 
-def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:
+def _order(
+    prompts: Sequence[Prompt], seed: int, turn: int, shuffle: int | None = None
+) -> list[Prompt]:
+    if shuffle is not None:
+        places = np.random.default_rng(shuffle).permutation(len(prompts))
+        return [prompts[place] for place in places]
     return sorted(prompts, key=lambda p: (seeds.child(seed, "split", turn, p.id), p.id))
 
 

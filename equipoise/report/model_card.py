@@ -259,9 +259,10 @@ def learner_and_loss(config: RunConfig, player: PlayerId) -> tuple[str, str | No
     """The kinds of the player's learner and of the run's loss, None where that is not used."""
     learner = config.learner_of(player.name)
     by_loss = learner.by_loss and learner.needs in ("pairs", "game")
-    if not by_loss or config.loss is None:
+    loss = config.loss_of(player.name)
+    if not by_loss or loss is None:
         return learner.kind, None
-    return learner.kind, config.loss.kind
+    return learner.kind, loss.kind
 
 
 def held_out_results(
@@ -301,7 +302,7 @@ def settings_text(run: RunDirectory, player: PlayerId) -> str:
     turns = [stage for stage in run.ledger.stages("turn") if player.name in stage.facts["learn"]]
     t = turns[player.generation - 1].generation
     settings = {"learner": run.config.learner_at(player.name, t).settings()}
-    loss = run.config.loss_at(t)
+    loss = run.config.loss_at(player.name, t)
     if learner_and_loss(run.config, player)[1] and loss is not None:
         settings["loss"] = loss.settings()
     return yaml_text(without_folders(settings))

@@ -69,9 +69,9 @@ class RunArena(Arena):
 
     def opponent_weights(self, player: PlayerId, t: int) -> dict[PlayerId, float]:
         config, roster = self.run.config, self.run.roster
-        loss = config.loss_at(t)
         if player.name not in config.learning:
             return {}
+        loss = config.loss_at(player.name, t)
         if loss is None or config.learner_of(player.name).needs == "episodes":
             return {}
         return dict(loss.scored_against(roster.opponent_pool(player, t)))

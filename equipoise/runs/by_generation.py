@@ -4,7 +4,7 @@
     loss: {ratio: [0.333, 0.333, 0.85]}    the same, one by one; the last goes on
 
 The resolved configuration has the value of generation 0 in its place, and all of them under
-`by_generation`, by the part's name: loss, learner, learners.NAME.
+`by_generation`, by the part's name: loss, losses.NAME, learner, learners.NAME.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,13 @@ from equipoise.losses.base import PreferenceLoss
 
 Schedule = dict[int, float]  # generation -> the value from there on
 ROOMS: dict[str, type[Component]] = {"loss": PreferenceLoss, "learner": Learner}
-CHANGING = ("loss", "learner", "learners", "by_generation")  # settings that hold schedules
+CHANGING = (
+    "loss",
+    "losses",
+    "learner",
+    "learners",
+    "by_generation",
+)  # settings that hold schedules
 
 
 def separate_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,12 +36,13 @@ def separate_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
         filled[part] = _first(part, filled.get(part), schedules)
         if filled[part] is None:
             filled.pop(part)
-    learners = filled.get("learners")
-    if isinstance(learners, Mapping):
-        filled["learners"] = {
-            name: _first(f"learners.{name}", settings, schedules)
-            for name, settings in learners.items()
-        }
+    for room in ("losses", "learners"):
+        parts = filled.get(room)
+        if not isinstance(parts, Mapping):
+            continue
+        filled[room] = {}
+        for name, settings in parts.items():
+            filled[room][name] = _first(f"{room}.{name}", settings, schedules)
     if schedules:
         filled["by_generation"] = schedules
     return filled
@@ -95,7 +102,7 @@ def _schedule(value: Any) -> Schedule | None:
 
 
 def _numeric(part: str, kind: Any) -> set[str]:
-    room = ROOMS["loss" if part == "loss" else "learner"]
+    room = ROOMS["loss" if part.startswith("loss") else "learner"]
     path = room.known_kinds().get(str(kind), str(kind))
     if ":" not in path:
         return set()

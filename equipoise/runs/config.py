@@ -113,9 +113,13 @@ class RunConfig(Settings):
     loss: PreferenceLoss | None = Field(
         None, description="the loss on pairs; null where nobody learns from pairs"
     )
+    losses: dict[Text, PreferenceLoss] = Field(
+        default_factory=dict,
+        description="learner -> its own loss; settings that it leaves out are those of `loss`",
+    )
     by_generation: dict[Text, dict[Text, GenerationSchedule]] = Field(
         default_factory=dict,
-        description="part (loss, learner, learners.NAME) -> numeric setting -> "
+        description="part (loss, losses.NAME, learner, learners.NAME) -> numeric setting -> "
         "generation -> its value from there on; `loss: {ratio: {0: 0.3, 2: 0.8}}` is "
         "short for it",
     )
@@ -215,11 +219,32 @@ class RunConfig(Settings):
         """True if any part has a setting `device`."""
         return any("device" in type(part).model_fields for part in self.every_part())
 
-    def loss_at(self, t: int) -> PreferenceLoss | None:
-        """The loss of generation t."""
-        if self.loss is None:
+    def loss_of(self, player: str) -> PreferenceLoss | None:
+        """The loss that a learner minimises in the first generation, by the player's name."""
+        return self.losses.get(player, self.loss)
+
+    def loss_at(self, player: str, t: int) -> PreferenceLoss | None:
+        """The loss that a learner minimises in generation t, by the player's name."""
+        loss = self.loss_of(player)
+        if loss is None:
             return None
-        return part_at(self.loss, self.by_generation.get("loss", {}), t)
+        part = f"losses.{player}" if player in self.losses else "loss"
+        return part_at(loss, self.by_generation.get(part, {}), t)
+
+    @property
+    def loss_memory(self) -> int:
+        """The most past generations that a loss meets."""
+        begins = {0}
+        for part, schedules in self.by_generation.items():
+            if part.startswith("loss"):
+                begins.update(*schedules.values())
+        most = 0
+        for t in begins:
+            for name in self.learning if t < self.generations else ():
+                loss = self.loss_at(name, t)
+                if loss is not None:
+                    most = max(most, loss.memory)
+        return most
 
     def learner_at(self, player: str, t: int) -> Learner:
         """The learner of a player in generation t, by the player's name."""
@@ -279,8 +304,8 @@ class RunConfig(Settings):
         self._check_names()
         self._check_cuts()
         self._check_schedules()
-        for trainer in map(self.learner_of, self.learning):
-            self._check_learner(trainer)
+        for name in self.learning:
+            self._check_learner(name)
         self.schedule.check(self.game, list(self.players))
         self._check_measures()
         self._check_adapters()
@@ -314,6 +339,7 @@ class RunConfig(Settings):
         named = {
             "judges": self.judges,
             "learners": self.learners,
+            "losses": self.losses,
             "turns": self.turns.named_players(),
         }
         for setting, names in named.items():
@@ -329,6 +355,7 @@ class RunConfig(Settings):
             "loss": self.loss,
             "learner": self.learner,
             **{f"learners.{name}": part for name, part in self.learners.items()},
+            **{f"losses.{name}": part for name, part in self.losses.items()},
         }
         for name, schedules in self.by_generation.items():
             part = parts.get(name)
@@ -342,8 +369,8 @@ class RunConfig(Settings):
         for schedules in self.by_generation.values():
             begins.update(*schedules.values())
         for t in sorted(t for t in begins if t < self.generations):
-            self.loss_at(t)
             for name in self.learning:
+                self.loss_at(name, t)
                 trainer = self.learner_at(name, t)
                 if trainer.needs == "episodes" and trainer != self.learner_of(name):
                     raise ValueError(
@@ -352,9 +379,11 @@ class RunConfig(Settings):
                         "in each generation can change"
                     )
 
-    def _check_learner(self, trainer: Learner) -> None:
-        """Raises ValueError where the trainer lacks what it learns from."""
-        if trainer.needs in ("pairs", "game") and self.loss is None and trainer.by_loss:
+    def _check_learner(self, name: str) -> None:
+        """Raises ValueError where a player's trainer lacks what it learns from."""
+        trainer = self.learner_of(name)
+        needs_loss = trainer.needs in ("pairs", "game") and trainer.by_loss
+        if needs_loss and self.loss_of(name) is None:
             raise ValueError(f"loss: the learner '{trainer.kind}' needs one, e.g. loss: mnpo")
         if trainer.needs == "game" and self.game.payoff_AM() is None:
             raise ValueError(
@@ -509,10 +538,8 @@ class RunConfig(Settings):
                 f"keep: schedule: {self.schedule.kind} lets earlier generations play again, so "
                 f"{'all' if most == math.inf else most} must be kept"
             )
-        begins = {0}.union(*self.by_generation.get("loss", {}).values())
-        losses = map(self.loss_at, (t for t in begins if t < self.generations))
-        most = max((loss.memory for loss in losses if loss is not None), default=0)
-        if most > self.keep:
+        if self.loss_memory > self.keep:
             raise ValueError(
-                f"keep: the loss meets {most} past generations, but only {self.keep} are kept"
+                f"keep: the loss meets {self.loss_memory} past generations, but only {self.keep} "
+                "are kept"
             )

@@ -94,7 +94,7 @@ def _make_pairs(
         pairs, single = without_single(pairs, config, learner, t)
         if single:
             dropped = {**dropped, "single": single}
-        return _with_certain_wins(run, pairs, t), dropped
+        return _with_certain_wins(run, pairs, learner, t), dropped
     whole, left_out = list(matches), 0
     if config.truncated == "drop":
         whole, left_out = drop_truncated(matches, config.pairs.answers)
@@ -105,7 +105,7 @@ def _make_pairs(
     if config.truncated == "keep":
         pairs = mark_truncated(pairs, matches)
     if not config.pairs.by_judge(t):
-        return _with_certain_wins(run, pairs, t), dropped
+        return _with_certain_wins(run, pairs, learner, t), dropped
     rule = _win_rule(run, learner, t)
     if rule is None or not pairs:
         return pairs, dropped
@@ -122,7 +122,7 @@ def without_single(
 
     `sft` learns wanted answers alone, and a loss that `reads_single` any with a label.
     """
-    loss = config.loss_at(t)
+    loss = config.loss_at(learner.name, t)
     if config.learner_of(learner.name).needs == "answers":
         kept = [pair for pair in pairs if pair.has("chosen")]
     elif loss is not None and loss.reads_single:
@@ -135,15 +135,16 @@ def without_single(
 def _fitting(run: OpenRun, pairs: Sequence[Pair], learner: PlayerId) -> tuple[list[Pair], int]:
     """(the pairs that the learner is taught; how many do not fit its model whole)."""
     player = run.config.playing[learner.name]
-    if not isinstance(player, Local):
+    joined = getattr(run.config.learner_of(learner.name), "pair_text", None) is not None
+    if joined or not isinstance(player, Local):
         return list(pairs), 0
     encoding = player.shared_encoding(run.resources)
     return fitting_pairs(pairs, lambda row: encoding.fits(*row), run.config.too_long)
 
 
-def _with_certain_wins(run: OpenRun, pairs: list[Pair], t: int) -> list[Pair]:
+def _with_certain_wins(run: OpenRun, pairs: list[Pair], learner: PlayerId, t: int) -> list[Pair]:
     """Pairs of the data for losses that read P(answer beats …): the choice 1, the other 0."""
-    loss = run.config.loss_at(t)
+    loss = run.config.loss_at(learner.name, t)
     if loss is None or loss.wins_by is None:
         return pairs
     return [msgspec.structs.replace(pair, chosen_win=1.0, rejected_win=0.0) for pair in pairs]
@@ -152,7 +153,7 @@ def _with_certain_wins(run: OpenRun, pairs: list[Pair], t: int) -> list[Pair]:
 def _win_rule(run: OpenRun, learner: PlayerId, t: int) -> WinRule | None:
     """The loss's way to estimate P(answer beats …); None where it needs no estimate."""
     config = run.config
-    loss = config.loss_at(t)
+    loss = config.loss_at(learner.name, t)
     wins_by = None if loss is None else loss.wins_by
     if config.learner_of(learner.name).needs != "pairs" or wins_by is None:
         return None
@@ -164,7 +165,7 @@ def _win_rule(run: OpenRun, learner: PlayerId, t: int) -> WinRule | None:
 
 def scored_opponents(run: OpenRun, learner: PlayerId, t: int) -> list[tuple[PlayerId, float]]:
     """The players that an answer has to beat, with weights that add up to one."""
-    loss = run.config.loss_at(t)
+    loss = run.config.loss_at(learner.name, t)
     assert loss is not None
     return loss.wins_against(run.roster.opponent_pool(learner, t))
 

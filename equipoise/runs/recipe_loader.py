@@ -230,13 +230,15 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in `player_defaults` and `learner` for the same kinds; drop what is null."""
+    """Fill in `player_defaults`, `learner` and `loss` for the same kinds; drop what is null."""
     filled = dict(values)
     player_defaults = filled.pop("player_defaults", None)
     if "players" in filled:
         filled["players"] = _over(player_defaults, values["players"])
     if "learners" in filled:
         filled["learners"] = _over(values.get("learner"), values["learners"])
+    if "losses" in filled:
+        filled["losses"] = _over(values.get("loss"), values["losses"])
     return filled
 
 

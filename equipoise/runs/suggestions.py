@@ -131,7 +131,7 @@ def suggest_kind(fault: Any, keys: Sequence[str], values: Mapping[str, Any]) -> 
     """
     if fault["type"] not in ("kind", "unknown_kind") or not keys:
         return ""
-    room = {"judges": "judge", "learners": "learner"}.get(keys[0], keys[0])
+    room = {"judges": "judge", "learners": "learner", "losses": "loss"}.get(keys[0], keys[0])
     room = "judge" if keys[-1] == "judge" else room
     if fault["type"] == "kind":
         known = [name for name in values.get("players") or () if name != keys[-1]]

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise import seeds
+from equipoise.data.joined_pairs import joined_opponent_logprobs, joined_pair
 from equipoise.data.opponent_logprobs import opponent_logprobs
 from equipoise.evaluation.measures import Measures
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning
+from equipoise.models.encoding import Encoding
 from equipoise.players.base import TokenScorer
+from equipoise.players.local import Local
 from equipoise.runs.contexts import match_context
 from equipoise.runs.executors.dispatcher import RemoteTraining
 from equipoise.runs.monitor import within
@@ -267,7 +270,7 @@ def _training_batch(
     config, population = run.config, run.population
     home = population.home(_next_generation(learner))
     opponents = _opponents(run, learner, t)
-    chosen_KB, rejected_KB = _opponent_logprobs(run, learner, opponents, pairs)
+    chosen_KB, rejected_KB = _opponent_logprobs(run, learner, opponents, pairs, t)
     with run.directory.files.inner("players", learner.name, make=True) as generations:
         draft = home.with_name(generations.begin_draft(home.name))
     return TrainingBatch(
@@ -278,7 +281,7 @@ def _training_batch(
         scratch=_scratch(home),
         seed=seeds.child(config.seed, "learn", learner),
         game=config.game,
-        loss=config.loss_at(t),
+        loss=config.loss_at(learner.name, t),
         pairs=list(pairs),
         opponents=opponents,
         opponent_chosen_KB=chosen_KB,
@@ -296,7 +299,7 @@ def _training_batch(
 
 def _init_from(run: OpenRun, learner: PlayerId, t: int) -> PlayerId:
     """The learner's generation whose weights it is trained from: most often the newest."""
-    loss = run.config.loss_at(t)
+    loss = run.config.loss_at(learner.name, t)
     if loss is None or run.config.learner_of(learner.name).needs != "pairs":
         return learner
     return loss.init_from(run.roster.opponent_pool(learner, t))
@@ -309,14 +312,14 @@ def _scratch(home: Path) -> Path:
 
 def _opponents(run: OpenRun, learner: PlayerId, t: int) -> Opponents:
     """The players that the loss sets against the learner."""
-    loss = run.config.loss_at(t)
+    loss = run.config.loss_at(learner.name, t)
     if loss is None or run.config.learner_of(learner.name).needs == "answers":
         return []
     return loss.opponents(run.roster.opponent_pool(learner, t))
 
 
 def _opponent_logprobs(
-    run: OpenRun, learner: PlayerId, opponents: Opponents, pairs: Sequence[Pair]
+    run: OpenRun, learner: PlayerId, opponents: Opponents, pairs: Sequence[Pair], t: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Opponents' log-probability sums of both answers, nats, [K, B]; zeros if not needed."""
     needs = run.config.learner_of(learner.name).needs
@@ -325,14 +328,34 @@ def _opponent_logprobs(
         return zeros_KB, zeros_KB
     total = 2 * len(pairs) * len(opponents)
     run.show("opponents' log-probabilities", total, learner.generation, learner.name)
+    pair_text = getattr(run.config.learner_of(learner.name), "pair_text", None)
+    players = [player for player, _ in opponents]
+    if pair_text is not None:
+
+        def encoding_of(player: PlayerId) -> Encoding:
+            settings = run.config.playing[player.name]
+            assert isinstance(settings, Local), "it gives log-probabilities of token ids"
+            return settings.shared_encoding(run.resources)
+
+        own_tokens = None
+        if getattr(run.config.loss_at(learner.name, t), "length", "sum") == "mean":
+            own_encoding, reading = encoding_of(learner), pair_text.learners_reading()
+            read = [joined_pair(own_encoding, pair, reading) for pair in pairs]
+            own_tokens = [(len(each.chosen), len(each.rejected)) for each in read]
+        with within(run.monitor, total, total):
+            return joined_opponent_logprobs(
+                run.ledger,
+                run.population.actor,
+                encoding_of,
+                players,
+                pairs,
+                pair_text.opponents_reading(),
+                own_tokens,
+                run.monitor.advance,
+            )
     with within(run.monitor, total, total):
         return opponent_logprobs(
-            run.ledger,
-            run.population.actor,
-            learner,
-            [player for player, _ in opponents],
-            pairs,
-            run.monitor.advance,
+            run.ledger, run.population.actor, learner, players, pairs, run.monitor.advance
         )
 
 

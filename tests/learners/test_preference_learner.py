@@ -235,7 +235,7 @@ def test_the_loss_sees_each_number_in_its_place(training_batch):
 def test_rows_are_read_as_the_opponents_read_them(training_batch):
     now = training_batch("gemma3")
     encoding = now.player.encoding()
-    for pair, row in zip(now.pairs, pair_rows(now, encoding), strict=True):
+    for pair, row in zip(now.pairs, pair_rows(now, None, encoding), strict=True):
         for text, answer in zip((pair.chosen, pair.rejected), row.answers.answers, strict=True):
             ids, start = encoding.join(pair.messages, text)
             assert (ids[:start], ids[start:]) == (row.answers.prompt, answer)

@@ -316,3 +316,14 @@ def test_what_a_source_left_out_is_counted_with_the_rest():
     assert result.dropped == {"too_long": 3}
     with pytest.raises(DataError, match="3 too_long"):
         split(source, generations=9, per_generation=2, held_out=1, seed=0)
+
+
+def test_rows_can_be_dealt_as_the_library_datasets_shuffles_them():
+    datasets = pytest.importorskip("datasets")
+    rows = [Prompt(str(n), (Message("user", f"row {n}"),)) for n in range(12)]
+    result = split(
+        PromptSource(rows), generations=3, per_generation=4, held_out=0, seed=5, shuffle=42
+    )
+    shuffled = datasets.Dataset.from_dict({"n": list(range(12))}).shuffle(seed=42)["n"]
+    dealt = [int(prompt.id) for part in result.parts for prompt in part]
+    assert dealt == list(shuffled)

@@ -15,7 +15,7 @@ from equipoise.types import PlayerId
 
 
 def ratios(config):
-    return [config.loss_at(t).ratio for t in range(config.generations)]
+    return [config.loss_at("policy", t).ratio for t in range(config.generations)]
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,26 @@ def test_a_card_says_what_its_own_generation_was_trained_with(tmp_path):
             run.ledger.finish(f"{t}/turn", t, "turn", {"learn": ["policy"]}, 0.0)
         cards = [str(model_card(run, PlayerId("policy", age))) for age in (1, 2)]
     assert "beta: 0.1" in cards[0] and "beta: 0.7" in cards[1]
+
+
+def test_each_player_may_have_a_loss_of_its_own():
+    overrides = [f"{name}.model=builtin" for name in ("armo", "athene", "skywork")]
+    config = recipe_loader.load("mnpo_heterogeneous_three", [*overrides, "prompts.path=x"])
+    etas = {
+        name: [config.loss_at(name, t).eta for t in range(3)]
+        for name in ("armo", "athene", "skywork")
+    }
+    assert etas == {
+        "armo": [0.0075, 0.005, 0.005],
+        "athene": [0.005, 0.005, 0.005],
+        "skywork": [0.0075, 0.01, 0.01],
+    }
+    assert [config.loss_at(name, 1).beta for name in etas] == [10, 1, 3]
+    assert [config.loss_at(name, 1).max_history for name in etas] == [2, 4, 4]
+    assert [config.loss_at(name, 1).ratio for name in etas] == [0.85] * 3
+
+
+def test_a_loss_of_nobody_is_refused():
+    overrides = ["policy.model=builtin", "prompts.path=x", "losses={alice: {eta: 0.5}}"]
+    with pytest.raises(ConfigError, match="losses: 'alice' does not learn"):
+        recipe_loader.load("mnpo", overrides)
