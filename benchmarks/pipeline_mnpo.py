@@ -352,7 +352,7 @@ def our_split(config: RunConfig, rows: int) -> list[list[int]]:
         held_out=0,
         seed=config.seed,
         repeats=config.prompts.repeats,
-        shuffle=config.prompts.shuffle,
+        shuffle=config.prompts.shuffling,
     ).parts
     return [[int(prompt.id) for prompt in part] for part in parts]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import pipeline_mnpo
+from benchmarks import pipeline_mnpo, pipeline_sparta
 from benchmarks.pipeline_stages import Comparison, golden, leaves
 from equipoise.runs import recipe_loader
 
@@ -31,6 +31,17 @@ def test_mnpo_as_released_computes_the_releases_numbers(tmp_path):
     different = {stage.name for stage in comparison.stages if stage.different}
     assert different == {"pairs of equal scores"}
     assert sum(stage.compared for stage in comparison.stages) > 3000
+
+
+@pytest.mark.long
+def test_sparta_as_released_computes_the_releases_numbers(tmp_path):
+    made = pipeline_sparta.make_batch()
+    config = pipeline_sparta.our_config(tmp_path, made)
+    theirs, ours = released("sparta"), golden(pipeline_sparta.our_arrays(config, made))
+    theirs["repairs"] = []
+    comparison = pipeline_sparta.compare_arrays(theirs, json.loads(json.dumps(ours)))
+    assert not [stage.name for stage in comparison.stages if stage.different]
+    assert sum(stage.compared for stage in comparison.stages) > 1000
 
 
 def test_a_difference_that_nothing_explains_is_seen():

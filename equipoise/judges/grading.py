@@ -38,7 +38,7 @@ from equipoise.judges.question import (
     read_move,
 )
 from equipoise.judges.quoting import transcript
-from equipoise.judges.read_verdict import Unread, read_score
+from equipoise.judges.read_verdict import Unread, read_score, read_score_as_released
 from equipoise.players.base import Player, WordProbabilities, WordReader
 from equipoise.system.effects import TemplateText
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote
@@ -110,7 +110,14 @@ class GradeSettings(Settings):
         default="missing",
         description="a reply without a readable grade is no vote (missing), counts as "
         "(low + high) / 2 (midpoint), or makes all grades that this judge gave to the "
-        "match's answers in that sample 5, as SPARTA's released code has it",
+        "match's answers in that sample 5, as SPARTA's released code has it, and a single grade "
+        "that failed to come 5 alone",
+    )
+    reading: Literal["strict", "as_released"] = Field(
+        default="strict",
+        description="strict: one clear grade, with its question's code; as_released: SPARTA's "
+        "reading, which takes the first whole number behind `score` or before /10 wherever it "
+        "stands, cuts 8.9 to 8, and needs no code, so that an answer can plant a grade",
     )
 
     @model_validator(mode="after")
@@ -284,8 +291,9 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
             value = vote.value
             if self.unreadable == "midpoint" and _is_unreadable(vote):
                 value = (self.low + self.high) / 2
-            if self.unreadable == "as_released" and (vote.by, sample) in spoiled:
-                value = None if vote.reason.startswith(FAILED) else RELEASED
+            failed = vote.value is None and vote.reason.startswith(FAILED)
+            if self.unreadable == "as_released" and (failed or (vote.by, sample) in spoiled):
+                value = RELEASED
             counted.append(msgspec.structs.replace(vote, value=value))
         return mean_grades(counted)
 
@@ -339,6 +347,8 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         }
 
     def _read(self, reply: str, code: str) -> float | Unread:
+        if self.reading == "as_released":
+            return read_score_as_released(reply)
         return read_score(reply, self.low, self.high, code, alone=not code)
 
 

@@ -94,6 +94,42 @@ class VerdictForm(Generic[V]):
     alone: bool = False
 
 
+RELEASED_GRADES = (
+    re.compile(r'\{\s*"score"\s*:\s*(\d+)\s*\}', re.IGNORECASE),
+    re.compile(r'"score"\s*:\s*(\d+)', re.IGNORECASE),
+    re.compile(r"score\s*[:=]\s*(\d+)", re.IGNORECASE),
+    re.compile(r"(\d+)\s*/\s*10"),
+)
+"""Where SPARTA's released judge looks for a grade, one place after the other: a whole object, a
+field, a word with a colon, a number over ten.
+"""
+
+
+def read_score_as_released(reply: str) -> float | Unread:
+    """A grade as SPARTA's released judge reads it: whole, of 1 to 10, wherever it stands.
+
+    A reply that is one JSON object gives its score cut to a whole number, 0 included. Otherwise the
+    first number of 1 to 10 counts in the first of `RELEASED_GRADES` that has one.
+    """
+    text = reply.strip()
+    try:
+        whole = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        whole = {}
+    if not isinstance(whole, dict | list | str):
+        return Unread("the reply is a bare value")
+    if not isinstance(whole, dict) and "score" in whole:
+        return Unread("the reply names a score and is no object")
+    score = whole.get("score") if isinstance(whole, dict) else None
+    if isinstance(score, int | float) and 0 <= score <= 10:
+        return float(int(score))
+    for place in RELEASED_GRADES:
+        for number in place.findall(text):
+            if len(number) <= 4 and 1 <= int(number) <= 10:
+                return float(int(number))
+    return Unread("no grade of 1 to 10")
+
+
 def read_score(
     reply: str,
     low: float,

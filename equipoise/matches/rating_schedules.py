@@ -1,5 +1,6 @@
 """Schedules by rating: SPARTA's matching, where near equals mostly meet, and Swiss tournaments."""
 
+import random
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Literal
@@ -47,17 +48,40 @@ class Sparta(Schedule):
         "players' order, as in the released code, where at first, with all ratings equal, the "
         "first k players are everybody's nearest",
     )
+    first: Literal["shuffled", "in_turn"] = Field(
+        "shuffled",
+        description="who is first in a loop: every player once, in random order, or the players in "
+        "their order (the released script's RANDOM_SELECT=false)",
+    )
+    python_seed: int | None = Field(
+        None,
+        ge=0,
+        description="draw as the released script does: with Python's own dice, which begin with "
+        "this seed in every generation, so that who meets whom in the n-th match changes with the "
+        "ratings alone; null: by the run's seed, anew in each generation",
+    )
+    rows_before: int = Field(
+        0,
+        ge=0,
+        description="of `python_seed`: rows of the file, which that script shuffles with the same "
+        "dice before it draws players",
+    )
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt. Raises ConfigError for fewer than two players."""
         players = _two_or_more(match_context, self.kind)
+        if self.python_seed is not None:
+            return self._seatings_as_released(players, prompts, match_context)
         rng = seeds.generator(match_context.seed, self.kind)
         order: list[int] = []
         game = match_context.game
         ratings = match_context.ratings
         seatings: Seatings = []
         for prompt in prompts:
-            order = order or rng.permutation(len(players)).tolist()
+            if not order:
+                order = rng.permutation(len(players)).tolist()
+                if self.first == "in_turn":
+                    order = list(reversed(range(len(players))))
             first = players[order.pop()]
             others = [players[i] for i in rng.permutation(len(players)) if players[i] != first]
             if rng.random() >= self.alpha:
@@ -68,6 +92,31 @@ class Sparta(Schedule):
                 others = others[: self.k]
             opponent = others[rng.integers(len(others))]
             seatings.append((prompt, deal(game.seats, first, opponent)))
+        return seatings
+
+    def _seatings_as_released(
+        self, players: Sequence[PlayerId], prompts: Sequence[Prompt], match_context: MatchContext
+    ) -> Seatings:
+        """One match per prompt, by the dice of the released script and in its order of draws."""
+        dice = random.Random(self.python_seed)
+        dice.shuffle(list(range(self.rows_before)))
+        whole_loops = len(prompts) // len(players) * len(players)
+        order: list[PlayerId] = []
+        seatings: Seatings = []
+        for place, prompt in enumerate(prompts):
+            if self.first == "in_turn":
+                first = players[place % len(players)]
+            elif place < whole_loops:
+                order = order or dice.sample(list(players), len(players))
+                first = order.pop(0)
+            else:
+                first = dice.choice(list(players))
+            others = [player for player in players if player != first]
+            if dice.random() >= self.alpha:
+                others.sort(key=lambda other: _gap(first, other, match_context.ratings))
+                others = others[: self.k]
+            opponent = dice.choice(others)
+            seatings.append((prompt, deal(match_context.game.seats, first, opponent)))
         return seatings
 
 

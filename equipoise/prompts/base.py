@@ -1,5 +1,6 @@
 """Sources of prompts."""
 
+import random
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +8,31 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from equipoise.component import Component
 from equipoise.types import Prompt, record_id
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """The order in which another program shuffles rows with a seed."""
+
+    seed: int
+    by: Literal["datasets", "python"] = "datasets"
+
+    def places(self, count: int) -> list[int]:
+        """The rows' places in that order.
+
+        >>> Shuffle(42).places(5), Shuffle(42, "python").places(5)
+        ([4, 2, 3, 1, 0], [3, 1, 2, 4, 0])
+        """
+        if self.by == "datasets":
+            return np.random.default_rng(self.seed).permutation(count).tolist()
+        places = list(range(count))
+        random.Random(self.seed).shuffle(places)
+        return places
 
 
 @dataclass(frozen=True)
@@ -68,6 +90,16 @@ class Prompts(Component):
         "this seed, as MNPO's split_dataset does; null: by their hashes, so that new rows do not "
         "move the others",
     )
+    shuffle_by: Literal["datasets", "python"] = Field(
+        "datasets",
+        description="whose order `shuffle` is: that of the library `datasets`, or of Python's "
+        "random.shuffle, as in SPARTA's script",
+    )
+
+    @property
+    def shuffling(self) -> Shuffle | None:
+        """The order in which rows are dealt; None: by their hashes."""
+        return None if self.shuffle is None else Shuffle(self.shuffle, self.shuffle_by)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,11 +12,10 @@ from itertools import chain
 from typing import Literal, overload
 
 import msgspec
-import numpy as np
 
 from equipoise import seeds
 from equipoise.errors import DataError
-from equipoise.prompts.base import Prompts, PromptSource
+from equipoise.prompts.base import Prompts, PromptSource, Shuffle
 from equipoise.types import Prompt, record_id
 
 Reuse = bool | Literal["same"]
@@ -147,7 +146,7 @@ def split_source(
         seed=seeds.child(seed, "split"),
         reuse=prompts.reuse,
         repeats=prompts.repeats,
-        shuffle=prompts.shuffle,
+        shuffle=prompts.shuffling,
     )
 
 
@@ -203,7 +202,7 @@ def split(
     seed: int,
     reuse: Reuse = False,
     repeats: Repeats = "drop",
-    shuffle: int | None = None,
+    shuffle: Shuffle | None = None,
 ) -> PromptSplit:
     """Disjoint parts of `per_generation` prompts; `held_out` and `test` ones are kept apart by
     content.
@@ -213,7 +212,7 @@ def split(
     order begins when the prompts run out, and a part holds all where there are fewer than
     `per_generation`; with "same", all parts are alike. No part holds a prompt twice, and no text is
     in two of training, held-out and test, unless `repeats` are to be kept, as they stand. With
-    `shuffle` the rows are dealt as `datasets` shuffles them with this seed. Raises DataError when
+    `shuffle` the rows are dealt in its order. Raises DataError when
     there are too few prompts, or a part of the source is empty but should not be.
     """
     dropped = Counter(source.dropped)
@@ -253,7 +252,7 @@ def _kept_apart(
     test: int,
     seed: int,
     dropped: Counter[str],
-    shuffle: int | None,
+    shuffle: Shuffle | None,
 ) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
     """(training prompts, held-out part, test), ordered, with no text in two of them."""
 
@@ -286,7 +285,7 @@ def _as_they_stand(
     seed: int,
     dropped: Counter[str],
     kept: Counter[str],
-    shuffle: int | None,
+    shuffle: Shuffle | None,
 ) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
     """(training prompts, held-out part, test), ordered, with all repeats and overlaps, counted."""
     pool = _order(_with_repeats(source.training, dropped, kept), seed, 0, shuffle)
@@ -368,10 +367,10 @@ def _with_repeats(
 
 
 def _order(
-    prompts: Sequence[Prompt], seed: int, turn: int, shuffle: int | None = None
+    prompts: Sequence[Prompt], seed: int, turn: int, shuffle: Shuffle | None = None
 ) -> list[Prompt]:
     if shuffle is not None:
-        places = np.random.default_rng(shuffle).permutation(len(prompts))
+        places = shuffle.places(len(prompts))
         return [prompts[place] for place in places]
     return sorted(prompts, key=lambda p: (seeds.child(seed, "split", turn, p.id), p.id))
 

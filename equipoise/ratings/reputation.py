@@ -61,7 +61,7 @@ class Reputation(Ratings):
     initial: Literal["fair"] | dict[Text, float] = Field(
         "fair",
         description="fair: all start equal; or name -> task score, in any unit, scaled to the "
-        "start's mean and standard deviation",
+        "start's mean and standard deviation over all names that are listed, players or not",
     )
     frozen: bool = Field(False, description="reputations stay as they start")
     judge_weights: Literal["rating", "equal"] = Field(
@@ -126,11 +126,12 @@ class Reputation(Ratings):
             raise ConfigError(
                 f"reputation: initial has no task score of {', '.join(missing)}; add it"
             )
+        listed_L = np.array(list(task_scores.values()))
         score_N = np.array([task_scores[name] for name in names])
-        spread = float(standard_deviation(score_N))
+        spread = float(standard_deviation(listed_L))
         unit_N = np.zeros(len(score_N))
         if spread > 0:
-            unit_N = (score_N - score_N.mean()) / spread
+            unit_N = (score_N - listed_L.mean()) / spread
         start_N = self.initial_rating + self.initial_spread * unit_N
         start_N = np.maximum(start_N, self.rating_floor)
         return dict(zip(names, start_N.tolist(), strict=True))

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
-from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, user
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote, user
 
 PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
 
@@ -141,7 +141,14 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
         )
 
 
-@pytest.mark.parametrize("unreadable", ["missing", "midpoint", "as_released"])
+def test_as_released_a_failed_grade_is_five_and_leaves_the_others_alone():
+    settings = {"kind": "rubric", "model": {"kind": "scripted", "text": "1"}}
+    released = Judge.build(settings | {"unreadable": "as_released"})
+    votes = [Vote("a", "1", None, "the judge's move failed: gone"), Vote("a", "2", 8.0)]
+    assert released.grades_by_votes(votes) == {"a": {"1": 5.0, "2": 8.0}}
+
+
+@pytest.mark.parametrize("unreadable", ["missing", "midpoint"])
 def test_a_judge_that_fails_gives_no_number(unreadable):
     (judgement,) = judge("broken", match("good"), unreadable=unreadable)
     assert judgement.scores is None

@@ -5,7 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.judges.peers import _read_winner
-from equipoise.judges.read_verdict import SCORE_KEYS, Unread, read_choice, read_score
+from equipoise.judges.read_verdict import (
+    SCORE_KEYS,
+    Unread,
+    read_choice,
+    read_score,
+    read_score_as_released,
+)
 from tests.soak.injections import BEARERS, HIDING
 
 CODE = "3f9a12bc07"
@@ -240,3 +246,22 @@ def test_the_better_grading_is_read_by_its_code_or_alone():
     assert isinstance(_read_winner("I prefer A, so A", ""), Unread)
     assert isinstance(_read_winner("A", CODE), Unread)
     assert _read_winner(f'A is nice. {{"choice": "B", "code": "{CODE}"}}', CODE) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ('{"score": 8.9}', 8),
+        ('{"score": 0}', 0),
+        ('{"score": 11} and then score: 7', 7),
+        ('score: 3, and {"score": 6}', 6),
+        ("7 / 10", 7),
+        ("Score = 12, no: 4/10", 4),
+        ("The score is 8.", None),
+        ("8", None),
+        ('"score"', None),
+    ],
+)
+def test_a_grade_as_spartas_release_reads_it(reply, grade):
+    read = read_score_as_released(reply)
+    assert (None if isinstance(read, Unread) else read) == grade

@@ -233,3 +233,21 @@ def test_prioritised_is_uniform_without_power_or_worthy_opponents(power, chance)
     met = opponents(Prioritised(power=power).seatings(prompts(900), match_context)[:900], A)
     assert set(met) == {B, *PAST}
     assert min(met.values()) > 230
+
+
+def test_the_released_dice_draw_the_same_in_every_generation_and_may_go_in_turn():
+    players = [PlayerId(name) for name in "abcde"]
+    prompts = [Prompt(str(n), ()) for n in range(12)]
+    schedule = Sparta(python_seed=42, rows_before=30)
+
+    def drawn(seed: int, settings: Sparta = schedule):
+        context = MatchContext(Answers(samples=2), players, seed=seed)
+        return [
+            [who.name for who in seats.values()] for _, seats in settings.seatings(prompts, context)
+        ]
+
+    assert drawn(1) == drawn(2)
+    assert drawn(1, Sparta()) != drawn(2, Sparta())
+    assert drawn(1, Sparta(python_seed=42, rows_before=31)) != drawn(1)
+    for settings in (Sparta(first="in_turn"), Sparta(first="in_turn", python_seed=3)):
+        assert [first for first, _ in drawn(5, settings)] == list("abcdeabcdeab")

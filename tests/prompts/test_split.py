@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import DataError
-from equipoise.prompts.base import Blank, PromptSource
+from equipoise.prompts.base import Blank, PromptSource, Shuffle
 from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.row_prompts import to_prompt
 from equipoise.prompts.split import PromptSplit, content, fit_counts, split
@@ -322,7 +322,7 @@ def test_rows_can_be_dealt_as_the_library_datasets_shuffles_them():
     datasets = pytest.importorskip("datasets")
     rows = [Prompt(str(n), (Message("user", f"row {n}"),)) for n in range(12)]
     result = split(
-        PromptSource(rows), generations=3, per_generation=4, held_out=0, seed=5, shuffle=42
+        PromptSource(rows), generations=3, per_generation=4, held_out=0, seed=5, shuffle=Shuffle(42)
     )
     shuffled = datasets.Dataset.from_dict({"n": list(range(12))}).shuffle(seed=42)["n"]
     dealt = [int(prompt.id) for part in result.parts for prompt in part]

@@ -330,3 +330,10 @@ def test_members_that_begin_alike_begin_at_the_mean(count, score):
     names = [f"m{n}" for n in range(count)]
     start = Reputation(initial=dict.fromkeys(names, score)).init(names)
     assert set(start.ratings.values()) == {100.0}
+
+
+def test_an_unfair_start_is_scaled_over_all_names_that_are_listed():
+    listed = {"a": 10.0, "b": 20.0, "elsewhere": 60.0}
+    start = Reputation(initial=listed).initial_ratings(["a", "b"])
+    # mean 30, standard deviation 21.6
+    assert start == pytest.approx({"a": 100 - 20 * 20 / 21.602469, "b": 100 - 20 * 10 / 21.602469})
