@@ -248,6 +248,6 @@ def our_reputations(
         "grades": listed,
         "weights": weights,
         "reputations": history,
-        "pairs": [[pair.match, pair.chosen.partition(" on ")[0]] for pair in pairs],
+        "pairs": [[pair.match, str(pair.chosen).partition(" on ")[0]] for pair in pairs],
         "margins": [[pair.chosen_score, pair.rejected_score] for pair in pairs],
     }

@@ -90,7 +90,7 @@ def main() -> None:
         competition = importlib.import_module("competition")
         ratings = importlib.import_module("rating_system")
         starts = importlib.import_module("model_init")
-        competition.Pool = MadeAnswers
+        vars(competition)["Pool"] = MadeAnswers
 
         raw = starts.ModelInit(save_dir=str(folder), task="gsm8k", base_model="qwen")
         arrays["starts"] = {name: raw.raw_init_accs[name] for name in made["pool"]}

@@ -144,7 +144,7 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
 def test_as_released_a_failed_grade_is_five_and_leaves_the_others_alone():
     settings = {"kind": "rubric", "model": {"kind": "scripted", "text": "1"}}
     released = Judge.build(settings | {"unreadable": "as_released"})
-    votes = [Vote("a", "1", None, "the judge's move failed: gone"), Vote("a", "2", 8.0)]
+    votes = [Vote("a", "1", None, reason="the judge's move failed: gone"), Vote("a", "2", 8.0)]
     assert released.grades_by_votes(votes) == {"a": {"1": 5.0, "2": 8.0}}
 
 
