@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class JoinedPairs(Settings):
-    """How a learner of pairs reads them as plain text, and how its opponents do."""
+    """The ways in which a learner of pairs and its opponents read them as plain text."""
 
     begins: Literal["both", "learner", "neither"] = Field(
         "learner",
@@ -71,8 +71,10 @@ class JoinedPairs(Settings):
 
 
 class TextReading(NamedTuple):
-    """Whether a text begins with a token for that, whether prompt and answer are tokenised as one
-    text, and the most tokens of both together and of a prompt that is cut.
+    """One way to read a prompt and an answer.
+
+    begins: with a token for the beginning of a text. as_one_text: both are tokenised together.
+    max_length, max_prompt: the most tokens of both, and of a prompt that is cut.
     """
 
     begins: bool
