@@ -51,6 +51,8 @@ CHANNEL = "<|channel|>"
 CHANNEL_TOKENS = (CHANNEL, "<|start|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>")
 TEMPLATE, TURN = 96, 16
 """About the most tokens that a chat template adds to a chat, and to each turn of it."""
+SEAM = 4
+"""Further tokens where a text meets its template."""
 CLOCK = "strftime_now"
 """The function by which chat templates print the date."""
 MARKS = [f"%{mark}" for mark in ("-d", "-m", "-y", "-j", "-H", "-I", "-M", "-S", *"aAbBcdDeF")]
@@ -130,6 +132,7 @@ class Encoding:
         if pad is None or (embeddings is not None and pad >= embeddings):
             pad = self.stop_ids[0]
         self.pad_id: int = pad
+        self._own_tokens: dict[tuple[str, ...], float] = {}
 
     def prompt_ids(self, messages: Sequence[Message], tools: str = "") -> list[int]:
         """The chat, ready for the answer. Raises DataError if refused, NoRoom if too long.
@@ -153,6 +156,25 @@ class Encoding:
     def whole_prompt_ids(self, messages: Sequence[Message], tools: str = "") -> list[int]:
         """The chat, ready for the answer, of any length. Raises DataError if refused."""
         return self._chat_ids(messages, True, tools)
+
+    def most_prompt_tokens(self, messages: Sequence[Message]) -> float:
+        """A bound on the tokens of a chat, from what this template writes around its messages.
+
+        It is infinite where the template refuses such a chat, and where messages hold more than
+        their text.
+        """
+        if not messages or any(message.further for message in messages):
+            return math.inf
+        roles = tuple(message.role for message in messages)
+        if roles not in self._own_tokens:
+            try:
+                shortest = self.whole_prompt_ids([Message(role, "a") for role in roles])
+            except DataError:
+                self._own_tokens[roles] = math.inf
+            else:
+                self._own_tokens[roles] = len(shortest)
+        texts = sum(len(message.content.encode()) for message in messages)
+        return self._own_tokens[roles] + texts + SEAM * len(messages)
 
     def fits(self, messages: Sequence[Message], answer: str | Turns, cut: bool = False) -> bool:
         """True if a chat and its answer are read whole. Raises DataError for a refused chat."""

@@ -319,6 +319,8 @@ class LocalSettings(Player):
             for place, prompt in enumerate(prompts):
                 if at_most_tokens(prompt.messages) <= most:
                     continue
+                if encoding.most_prompt_tokens(prompt.messages) <= most:
+                    continue
                 with suppress(DataError):  # a chat that the template refuses is no long one
                     if len(encoding.whole_prompt_ids(prompt.messages)) > most:
                         places.add(place)

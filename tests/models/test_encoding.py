@@ -9,7 +9,8 @@ import pytest
 from equipoise.errors import DataError, ModelError
 from equipoise.models.encoding import Encoding
 from equipoise.models.loading import load_encoding
-from equipoise.types import Message, user
+from equipoise.players.local import Local
+from equipoise.types import Message, Prompt, user
 
 END = {"llama": "<|eot_id|>", "qwen3": "<|im_end|>", "gemma3": "<end_of_turn>", "plain": "</s>"}
 CHAT = (
@@ -207,3 +208,44 @@ def test_a_tokenizer_without_any_end_is_an_error(model_folder):
     tokenizer.eos_token = None
     with pytest.raises(ModelError, match="how an answer ends"):
         Encoding(tokenizer, 64)
+
+
+@pytest.mark.parametrize("family", END)
+@pytest.mark.parametrize(
+    "text", ["", "a", "Yes or no?", "Ł ≠ 字 🙂", " \n\n x " * 9, "<|im_end|>" * 3]
+)
+def test_a_chat_has_at_most_the_tokens_of_its_template_and_a_token_a_byte(
+    model_folder, family, text
+):
+    made = encoding(model_folder(family))
+    for chat in ((user(text),), (user("Hi"), Message("assistant", text), user(text))):
+        tokens = len(made.whole_prompt_ids(chat))
+        bound = made.most_prompt_tokens(chat)
+        assert tokens <= bound
+        shortest = made.whole_prompt_ids([Message(each.role, "a") for each in chat])
+        texts = sum(len(each.content.encode()) for each in chat)
+        assert bound == len(shortest) + texts + 4 * len(chat)
+
+
+def test_a_chat_that_the_template_refuses_or_that_calls_tools_has_no_bound(model_folder):
+    made = encoding(model_folder("gemma3"))
+    assert made.most_prompt_tokens(()) == float("inf")
+    assert made.most_prompt_tokens((Message("assistant", "a"), Message("assistant", "b"))) > 1
+    called = Message("assistant", "", further='{"tool_calls": []}')
+    assert made.most_prompt_tokens((user("a"), called)) == float("inf")
+
+
+def test_short_prompts_are_not_encoded_to_see_that_they_fit(monkeypatch):
+    player = Local.model_validate({"model": "builtin", "max_length": 128})
+    prompts = [Prompt(f"{n}", (user(f"How much is {n} plus {n}?"),), {}) for n in range(200)]
+    prompts[7] = Prompt("7", (user("How much is one plus one? " * 40),), {})
+    counted = []
+    whole = Encoding.whole_prompt_ids
+
+    def counting(self, messages, tools=""):
+        counted.append(messages)
+        return whole(self, messages, tools)
+
+    monkeypatch.setattr(Encoding, "whole_prompt_ids", counting)
+    assert player.too_long(prompts) == {7}
+    assert len(counted) == 2, "the template's own, and the one long prompt"
