@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from scipy.special import expit
 
 from equipoise.errors import ConfigError
@@ -409,20 +409,45 @@ def style_controlled_interval(
     return Interval(rate(every), low, high, len(set(prompts)))
 
 
-def style_is_separable(difference_BF: np.ndarray) -> bool:
-    """True if there are more comparisons than weights, so that style can be told from strength.
+def strength_is_identified(score_B: np.ndarray, difference_BF: np.ndarray) -> bool:
+    """True if a model's strength can be told from its style by these comparisons.
 
-    With as many weights (one of strength, one of each feature that differs on its own) as
-    comparisons, every score is fitted, and the strength that is left means nothing.
+    It cannot where there are no more comparisons than weights (every score is fitted), nor where
+    some weights divide what was won from what was lost: the likelihood then grows without end with
+    them, and with it the strength. Where every comparison was won, the rate is 1 all the same, and
+    0 where every one was lost.
 
-    >>> difference_BF = np.array([[0.1, 0.2], [0.3, 0.1], [0.2, 0.5]])
-    >>> style_is_separable(difference_BF), style_is_separable(difference_BF[:, :1])
-    (False, True)
+    >>> difference_BF = np.array([[0.1], [0.3], [0.2], [0.4]])
+    >>> strength_is_identified(np.array([1, 0, 0, 1]), difference_BF)
+    True
+    >>> strength_is_identified(np.array([0, 1, 0, 1]), difference_BF)  # the longer one won
+    False
     """
+    score_B = np.asarray(score_B, float)
+    if len(set(score_B.tolist())) == 1 and score_B[0] in (0, 1):
+        return True
     z_BF = _in_deviations(np.asarray(difference_BF, float))
-    strength_B1 = np.ones((len(z_BF), 1))
-    weights = np.linalg.matrix_rank(np.concatenate([strength_B1, z_BF], axis=1))
-    return bool(weights < len(z_BF))
+    feature_BW = np.concatenate([np.ones((len(z_BF), 1)), z_BF], axis=1)
+    if np.linalg.matrix_rank(feature_BW) >= len(score_B):
+        return False
+    is_decided_B = (score_B == 0) | (score_B == 1)
+    sign_B = np.where(score_B > 0.5, 1.0, -1.0)
+    signed_BW = sign_B[:, None] * feature_BW
+    for direction in (1.0, -1.0):
+        strength_W = np.zeros(feature_BW.shape[1])
+        strength_W[0] = -direction  # linprog minimises
+        ties_BW = feature_BW[~is_decided_B]
+        found = linprog(
+            strength_W,
+            A_ub=-signed_BW[is_decided_B],
+            b_ub=np.zeros(int(is_decided_B.sum())),
+            A_eq=ties_BW if len(ties_BW) else None,
+            b_eq=np.zeros(len(ties_BW)) if len(ties_BW) else None,
+            bounds=(-1, 1),
+        )
+        if -found.fun > 1e-9:
+            return False
+    return True
 
 
 def _in_deviations(difference_BF: np.ndarray) -> np.ndarray:

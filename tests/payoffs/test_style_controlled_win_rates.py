@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from equipoise.payoffs.controlled_win_rates import (
+    strength_is_identified,
     style,
     style_controlled,
     style_controlled_interval,
@@ -97,3 +98,15 @@ def test_a_constant_difference_in_style_leaves_the_win_rate(own, base):
     assert interval.high > 0.75
     rates = style_controlled(["m"] * 40, score_B, difference_BF)
     assert rates.style_F.tolist() == [0.0, 0.0]
+
+
+def test_strength_is_told_from_style_only_by_comparisons_that_overlap():
+    score, own, base = comparisons(0.3, 1.0, 0.2)
+    assert strength_is_identified(score, style_differences(own, base))
+    longer = np.array([[0.1], [0.2], [0.3], [0.5]])
+    assert not strength_is_identified(np.array([0, 0, 1, 1]), longer)  # the longer one always won
+    assert not strength_is_identified(np.array([0, 0.5, 1, 1]), longer)
+    assert strength_is_identified(np.array([0, 1, 0, 1]), np.array([[0.1], [0.2], [0.5], [0.3]]))
+    assert strength_is_identified(np.array([0.25, 0.75, 1.0]), longer[[0, 1, 3]])
+    assert not strength_is_identified(np.array([0.25, 0.75]), longer[:2])  # two weights fit both
+    assert strength_is_identified(np.ones(4), longer)  # it won whatever the style

@@ -34,10 +34,10 @@ from equipoise.ledger.item_scores import Answers, BenchmarkResult, Item, Items, 
 from equipoise.payoffs.controlled_win_rates import (
     Anchors,
     length_controlled_interval,
+    strength_is_identified,
     style,
     style_controlled_interval,
     style_differences,
-    style_is_separable,
 )
 from equipoise.system.effects import ReadPath
 from equipoise.types import Prompt, record_id, user
@@ -142,9 +142,9 @@ def _style_controlled_rate(rows: Sequence[ItemScores], seed: int) -> Estimate:
     difference = style_differences(
         [row.facts["style"] for row in rows], [row.facts["baseline_style"] for row in rows]
     )
-    if not style_is_separable(difference):
-        return Estimate(None, None, None, len(rows))
     values = [float(row.values["win_rate"] or 0.0) for row in rows]
+    if not strength_is_identified(np.array(values), difference):
+        return Estimate(None, None, None, len(rows))
     prompts = [row.item for row in rows]
     interval = style_controlled_interval(values, difference, prompts, seed=seed)
     return Estimate.of(interval)
