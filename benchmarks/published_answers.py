@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -106,7 +107,9 @@ def choices(folder: Path) -> Iterator[Row]:
             text = text.partition("Question:")[0]
             if not isinstance(text, str) or not text.strip():
                 continue
-            options = {chr(ord("A") + place): o for place, o in enumerate(answer["options"])}
+            options = {
+                chr(ord("A") + number): option for number, option in enumerate(answer["options"])
+            }
             row = {"facts": {"answer": answer["answer"], "choices": options}, "answer": text}
             stated = stated_option(text, options)
             scores = {"equipoise": float(stated == answer["answer"])}

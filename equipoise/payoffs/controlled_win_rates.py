@@ -437,7 +437,7 @@ def strength_is_identified(score_B: np.ndarray, difference_BF: np.ndarray) -> bo
         strength_W = np.zeros(feature_BW.shape[1])
         strength_W[0] = -direction  # linprog minimises
         ties_BW = feature_BW[~is_decided_B]
-        found = linprog(
+        largest = linprog(
             strength_W,
             A_ub=-signed_BW[is_decided_B],
             b_ub=np.zeros(int(is_decided_B.sum())),
@@ -445,7 +445,7 @@ def strength_is_identified(score_B: np.ndarray, difference_BF: np.ndarray) -> bo
             b_eq=np.zeros(len(ties_BW)) if len(ties_BW) else None,
             bounds=(-1, 1),
         )
-        if -found.fun > 1e-9:
+        if -largest.fun > 1e-9:
             return False
     return True
 
