@@ -107,9 +107,7 @@ def choices(folder: Path) -> Iterator[Row]:
             text = text.partition("Question:")[0]
             if not isinstance(text, str) or not text.strip():
                 continue
-            options = {
-                chr(ord("A") + number): option for number, option in enumerate(answer["options"])
-            }
+            options = dict(zip(string.ascii_uppercase, answer["options"], strict=False))
             row = {"facts": {"answer": answer["answer"], "choices": options}, "answer": text}
             stated = stated_option(text, options)
             scores = {"equipoise": float(stated == answer["answer"])}
