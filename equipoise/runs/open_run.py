@@ -79,6 +79,8 @@ class OpenRun:
     @cached_property
     def dispatcher(self) -> Dispatcher:
         """Cuts model work into units, for the workers or for this process."""
+        if self.workers is not None:
+            self.workers.on_loss = lambda message: self.monitor.numbers(worker_lost=message)
         return Dispatcher(self.workers, self.config.unit_rows)
 
     @cached_property

@@ -27,6 +27,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.executors import processes
 from equipoise.runs.executors.base import Executor, Local, short_form, workers
 from equipoise.runs.executors.processes import Processes
+from equipoise.runs.executors.ray_cluster import RayWorker
 from equipoise.runs.executors.units import (
     Act,
     Done,
@@ -212,7 +213,10 @@ class Scripted:
 def test_a_unit_whose_worker_was_lost_is_done_again():
     worker = Scripted({1, 3})
     pool = WorkerPool(lambda i: worker, 1)
+    lines = []
+    pool.on_loss = lines.append
     assert [pool.submit(UNIT).result() for _ in range(2)] == [b"2", b"4"]
+    assert lines == ["gone; another does its unit"] * 2
     pool.close()
     assert worker.closed
 
@@ -382,6 +386,96 @@ def test_an_unknown_executor_and_an_absent_cluster_are_named(monkeypatch):
     config = recipe_loader.build({**VALUES, "executor": "ray"}, "test")
     with pytest.raises(ConfigError, match=r"pip install 'equipoise\[ray\]'"):
         config.executor.open()
+
+
+class FakeRay:
+    """Ray with one actor, whose node takes a result with it, or goes before there is one."""
+
+    class RayError(Exception):
+        pass
+
+    class RayActorError(RayError):
+        pass
+
+    class ObjectLostError(RayError):
+        pass
+
+    class ReconstructionError(ObjectLostError):
+        pass
+
+    class UnserializableError(RayError):
+        pass
+
+    def __init__(self, raised):
+        self.raised, self.killed = [raised], 0
+        others = dict.fromkeys(("NodeDiedError", "WorkerCrashedError", "OutOfMemoryError"))
+        kinds = {name: type(name, (self.RayError,), {}) for name in others}
+        self.exceptions = SimpleNamespace(
+            RayError=self.RayError,
+            RayActorError=self.RayActorError,
+            ObjectLostError=self.ObjectLostError,
+            **kinds,
+        )
+
+    def remote(self, **given):
+        method = SimpleNamespace(remote=lambda *order: order)
+        actor = SimpleNamespace(do=method, is_started=method)
+        return lambda kind: SimpleNamespace(remote=lambda: actor)
+
+    def wait(self, started, timeout):
+        return started, []
+
+    def get(self, order):
+        if order and self.raised:
+            raise self.raised.pop()
+        return order[0] if order else None
+
+    def kill(self, actor):
+        self.killed += 1
+
+
+def test_a_node_that_takes_its_result_with_it_is_a_lost_worker():
+    """An actor's death is one error of Ray, the loss of a large result another."""
+    for error in (
+        FakeRay.RayActorError("The actor died.\nclass_name: A\nactor_id: f9"),
+        FakeRay.ReconstructionError("Failed to retrieve object 16.\n\nTo see where"),
+    ):
+        ray = FakeRay(error)
+        worker = RayWorker(ray, 1, 0)
+        with pytest.raises(WorkerLostError) as lost:
+            worker.do(b"order")
+        assert str(lost.value) == f"a Ray actor ended: {str(error).splitlines()[0]}"
+        assert worker.do(b"order") == b"order", "by another actor"
+        assert ray.killed == 1, "the first one holds no place"
+    other = RayWorker(FakeRay(FakeRay.UnserializableError("no")), 1, 0)
+    with pytest.raises(FakeRay.UnserializableError):
+        other.do(b"order")
+
+
+def test_nodes_may_join_a_cluster_late(monkeypatch):
+    """With an address, and not for ever."""
+    seen = []
+
+    def resources():
+        seen.append(1)
+        return {"CPU": 2 * len(seen)}
+
+    stand_in = SimpleNamespace(
+        is_initialized=lambda: True,
+        cluster_resources=resources,
+        remote=lambda **given: lambda kind: kind,
+    )
+    monkeypatch.setitem(sys.modules, "ray", stand_in)
+    monkeypatch.setattr("equipoise.runs.executors.ray_cluster.LOOK", 0.001)
+    executor = {"kind": "ray", "workers": 6}
+    cluster = recipe_loader.build({**VALUES, "executor": executor}, "test").executor
+    with machine(ray_address="auto"):
+        cluster.open().close()
+        assert len(seen) == 3
+        monkeypatch.setattr("equipoise.runs.executors.ray_cluster.LATE", 0.002)
+        stand_in.cluster_resources = lambda: {"CPU": 5}
+        with pytest.raises(ConfigError, match=r"need 6 CPUs, .* has 5 after 0\.002 s; lower"):
+            cluster.open()
 
 
 def test_a_ray_actor_is_given_its_cpus_and_its_gpus(monkeypatch):

@@ -4,6 +4,8 @@ Every node needs the same packages and sees the run's folder and the models unde
 """
 
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -16,6 +18,16 @@ from equipoise.system.subprocesses import library_starts
 
 LOOK = 2.0  # seconds that a unit stays with a worker that has no place yet
 PATIENCE = 600.0  # seconds without a place, three times over, that end the run
+LATE = 60.0  # seconds in which the nodes of a cluster with an address may still join it
+# Ray's errors of a worker that is gone: with its process, with its node, or with what it had made,
+# which stays on its node where it is larger than Ray sends along (100 KiB).
+LOSSES = (
+    "RayActorError",
+    "ObjectLostError",
+    "NodeDiedError",
+    "WorkerCrashedError",
+    "OutOfMemoryError",
+)
 
 
 class RayCluster(Executor):
@@ -45,17 +57,32 @@ class RayCluster(Executor):
                     ray.init(address=address, log_to_driver=False)
             except Exception as error:  # Ray has no class for it
                 raise _unreachable(address, error) from error
+        silence(ray)
         self._check_room(ray)
-        return WorkerPool(lambda i: _RayWorker(ray, self.cpus, self.gpus), self.workers)
+        return WorkerPool(lambda i: RayWorker(ray, self.cpus, self.gpus), self.workers)
 
     def _check_room(self, ray: Any) -> None:
-        there = ray.cluster_resources()
+        """Raise ConfigError where the cluster has no room, also once late nodes have joined it."""
+        patience = LATE if Machine.here().ray_address else 0.0
+        end = time.monotonic() + patience
+        while True:
+            try:
+                self._check_resources(ray.cluster_resources(), patience)
+            except ConfigError:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(LOOK)
+            else:
+                return
+
+    def _check_resources(self, there: Mapping[str, float], patience: float) -> None:
         for name, each in (("CPU", self.cpus), ("GPU", self.gpus)):
             needed = each * self.workers
             if there.get(name, 0) < needed:
+                after = f" after {patience:g} s" if patience else ""
                 raise ConfigError(
                     f"executor: {self.workers} workers need {needed:g} {name}s, and "
-                    f"the Ray cluster has {there.get(name, 0):g}; lower "
+                    f"the Ray cluster has {there.get(name, 0):g}{after}; lower "
                     f"executor.workers or executor.{name.lower()}s"
                 )
 
@@ -64,6 +91,13 @@ def _unreachable(address: str | None, error: Exception) -> EquipoiseError:
     if address is None:
         return EquipoiseError(f"executor: Ray did not start on this machine: {first_line(error)}")
     return ConfigError(f"--ray-address: no Ray cluster answers at '{address}' ({error})")
+
+
+def silence(ray: Any) -> None:
+    """Keep Ray from printing twenty lines of a lost node's log among ours; a run says it in one."""
+    worker: Any = getattr(getattr(ray, "_private", None), "worker", None)
+    if hasattr(worker, "_worker_logs_enabled"):
+        worker._worker_logs_enabled = False
 
 
 def _ray() -> Any:
@@ -76,7 +110,7 @@ def _ray() -> Any:
     return ray
 
 
-class _RayWorker:
+class RayWorker:
     """One actor; another is started, wherever there is room, where it ended."""
 
     def __init__(self, ray: Any, cpus: float, gpus: float) -> None:
@@ -93,9 +127,9 @@ class _RayWorker:
         try:
             self._wait_for_room()
             return self._ray.get(self._actor.do.remote(order))
-        except self._ray.exceptions.RayActorError as error:
-            self._actor = None
-            raise WorkerLostError(f"a Ray actor ended: {error}") from error
+        except lost_errors(self._ray) as error:
+            self._give_up()
+            raise WorkerLostError(f"a Ray actor ended: {first_line(error)}") from error
 
     def _wait_for_room(self) -> None:
         """Wait for the actor to start; NoRoomError for now, WorkerLostError after `PATIENCE`."""
@@ -110,7 +144,18 @@ class _RayWorker:
             raise NoRoomError
         self._ray.get(self._started)
 
+    def _give_up(self) -> None:
+        """Let the actor go; where only its result is gone, it lives and holds its place."""
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(self._actor)
+        self._actor = None
+
     def close(self) -> None:
         """End the actor."""
         if self._actor is not None:
             self._ray.kill(self._actor)
+
+
+def lost_errors(ray: Any) -> tuple[type[Exception], ...]:
+    """The classes of Ray's errors that mean that a worker is gone."""
+    return tuple(getattr(ray.exceptions, name) for name in LOSSES)

@@ -58,6 +58,8 @@ class WorkerPool:
     def __init__(self, make: Callable[[int], Worker], count: int) -> None:
         """`make(i)` is the i-th of `count` workers."""
         self.count = count
+        self.on_loss: Callable[[str], None] | None = None
+        """Takes a line, in a worker's thread, where a worker was lost and another does its unit."""
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()  # jobs, epoch, or that it is closed
         self._epoch = 0
@@ -145,6 +147,8 @@ class WorkerPool:
             text = f"a unit of work was given up: {job.lost} workers ended over it"
             job.result.set_exception(EquipoiseError(f"{text} ({error})"))
         else:
+            if self.on_loss is not None:
+                self.on_loss(f"{error}; another does its unit")
             self._put(job)
 
 
