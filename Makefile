@@ -41,11 +41,11 @@ live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on C
 		EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$model" $(BIN)/python -m pytest -n 0 -m live -v \
 		tests/live/test_live_vllm.py tests/live/test_live_weights.py tests/live/test_live_grpo.py
 
-recipes: $(TESTS)     ## every recipe for one generation, and the notebook: slow tests that CI runs
-	$(BIN)/python -m pytest -m 'slow and not gpu' tests/scenarios/test_recipes.py tests/docs/test_notebook.py
+recipes: $(TESTS)     ## recipes for one generation, and the notebook: slow tests that CI runs
+	$(BIN)/python -m pytest -m 'slow and not nightly and not gpu' tests/scenarios/test_recipes.py tests/docs/test_notebook.py
 
 kills: $(TESTS)       ## runs, players and trainings are killed and resumed: slow tests that CI runs
-	$(BIN)/python -m pytest -m 'slow and not gpu' $(KILLS)
+	$(BIN)/python -m pytest -m 'slow and not nightly and not gpu' $(KILLS)
 
 slow: $(TESTS)        ## the long tests: crashes, whole recipes
 	$(BIN)/python -m pytest -m slow

@@ -9,6 +9,7 @@ import yaml
 from small_runs import SMALL, settings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gpo.md"
+TINY = settings(prompts__per_generation=4, prompts__held_out=2, evaluate__samples=1)
 LEARNER = (
     "{kind: policy_gradient, estimator: group_relative, learning_rate: 1e-4, warmup_steps: 0, "
     "minibatches: 2, policy_loss: %s}"
@@ -27,7 +28,7 @@ def test_the_pages_loss_is_recorded_by_its_path_and_learns(command, tmp_path):
     grads = {}
     for name, loss in {"own": "tempered.py:Tempered", "cispo": "cispo", "gspo": "gspo"}.items():
         learner = settings(loss="null", learner=LEARNER % loss)
-        done = command("run", "quickstart", *SMALL, *learner, "--out", name)
+        done = command("run", "quickstart", *SMALL, *TINY, *learner, "--out", name)
         assert done.code == 0, done.err
         recorded = yaml.safe_load((tmp_path / name / "config.yaml").read_text())
         kind = recorded["learner"]["policy_loss"]["kind"]

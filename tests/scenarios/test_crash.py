@@ -3,11 +3,14 @@ undisturbed run.
 """
 
 import json
+import os
 import random
 import shutil
 import sqlite3
 import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,8 @@ IDS = {
     "stages": "key",
 }
 
+ROOT = Path(__file__).parents[2]
+PATHS = [str(ROOT), str(ROOT / "tests" / "helpers")]
 WEIGHTS = ("policy.json", "model.safetensors", "adapter_model.safetensors", "state.pt")
 
 
@@ -70,31 +75,21 @@ def content(path: Path) -> bytes:
 
 
 def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
-    """Run once undisturbed and measure how long it takes; run again, killed `kills` times, and
-    compare everything.
+    """Run once undisturbed; run again, killed `kills` times at moments of every kind, and compare
+    everything.
     """
-    started = time.monotonic()
-    measured = finish(start("run", *recipe, "--out", "calm", "--json", cwd=tmp_path))
-    seconds = time.monotonic() - started
-    dice = random.Random(7)
-    for _ in range(kills):
-        verb = (
-            ["resume", "killed"]
-            if (tmp_path / "killed").exists()
-            else ["run", *recipe, "--out", "killed"]
-        )
-        process = start(*verb, "--json", cwd=tmp_path)
-        try:
-            process.wait(dice.uniform(0.2, 0.35 * seconds))
-        except subprocess.TimeoutExpired:
-            process.kill()
-        process.communicate()
-    verb = (
-        ["resume", "killed"]
-        if (tmp_path / "killed").exists()
-        else ["run", *recipe, "--out", "killed"]
+    done = subprocess.run(
+        [sys.executable, "-m", "killed_runs", str(kills), *recipe],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert finish(start(*verb, "--json", cwd=tmp_path)) == measured
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert sum(told["kills"].values()) == kills
+    assert all(told["ended_alike"]), told
     compare(tmp_path / "calm", tmp_path / "killed")
 
 
@@ -123,25 +118,47 @@ def test_the_finite_game_killed_in_the_middle(command, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_finite_game_killed_five_times(tmp_path):
-    """Kills at random moments, start-up and the resuming included."""
-    check(tmp_path, [FINITE[0], "-s", "generations=20"], 5)
+def test_the_finite_game_killed_five_times_in_processes_of_its_own(tmp_path):
+    """Kills at random moments, start-up and the imports of the command included."""
+    recipe = [FINITE[0], "-s", "generations=20"]
+    started = time.monotonic()
+    measured = finish(start("run", *recipe, "--out", "calm", "--json", cwd=tmp_path))
+    seconds = time.monotonic() - started
+    dice = random.Random(7)
+    verb = ["run", *recipe, "--out", "killed"]
+    for _ in range(5):
+        process = start(*verb, "--json", cwd=tmp_path)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(dice.uniform(0.2, 0.35 * seconds))
+        process.kill()
+        process.communicate()
+        if (tmp_path / "killed").exists():
+            verb = ["resume", "killed"]
+    assert finish(start(*verb, "--json", cwd=tmp_path)) == measured
+    compare(tmp_path / "calm", tmp_path / "killed")
 
 
 @pytest.mark.slow
 def test_the_quickstart_killed_twenty_times(tmp_path):
-    check(tmp_path, ["quickstart"], 20)
+    small = settings(
+        generations=2,
+        prompts__per_generation=24,
+        prompts__held_out=16,
+        evaluate__samples=2,
+        learner__epochs=0.5,
+    )
+    check(tmp_path, ["quickstart", *small], 20)
 
 
 @pytest.mark.slow
 def test_a_pool_killed_ten_times(tmp_path):
     small = settings(
         generations=2,
-        prompts__per_generation=60,
-        prompts__held_out=30,
-        prompts__test=20,
+        prompts__per_generation=8,
+        prompts__held_out=6,
+        prompts__test=4,
         evaluate__samples=2,
-        commit_every=32,
+        commit_every=8,
     )
     check(tmp_path, ["sparta_clerks", *small], 10)
 
@@ -156,7 +173,7 @@ def test_an_attack_and_its_defence_killed_ten_times_in_either_phase(tmp_path):
         turns__steps="{defender: 2, adversary: 2}",
         learner__save_every=3,
         evaluate__every=4,
-        evaluate__crossplay=8,
+        evaluate__crossplay=2,
     )
     check(tmp_path, ["gpo_clerks", *small], 10)
 

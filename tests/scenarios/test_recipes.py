@@ -243,13 +243,55 @@ REPRESENTATIVES = {
 }
 
 
+# Recipe -> the one that runs in CI with the same parts: at the sizes of tests only this differs.
+LIKE_ANOTHER = {
+    "gtalign_task": "gtalign",  # nothing
+    "mnpo_eight_gpus": "mnpo_one_gpu",  # steps accumulated
+    "mnpo_two_nodes": "mnpo_one_gpu",  # steps accumulated
+    "gpo_no_diversity": "gpo",  # no shaping
+    "gtalign_task_as_released": "gtalign_as_released",  # the reward's variant, normalisation
+    "rlhf": "gpo_paraphrase",  # the adversary's text, seed prompts as they are
+}
+DIFFERS = {"game.text", "judge.variant", "normalise.method", "schedule.raw", "shaping"}
+DIFFERS |= {"learner.batch_size", "learner.gradient_accumulation"}
+
+
+def marks_of(name):
+    """Marks of the test that runs a recipe."""
+    if name in REPRESENTATIVES:
+        return []
+    if name in LIKE_ANOTHER:
+        return [pytest.mark.slow, pytest.mark.nightly]
+    return [pytest.mark.slow]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LIKE_ANOTHER)
+def test_a_recipe_that_runs_at_night_differs_from_one_of_ci_as_it_says(name, rows):
+    def values_of(recipe):
+        overrides = [part for part in arguments(recipe, rows) if part != "-s"]
+        return dict(leaves(recipe_loader.load(recipe, overrides).model_dump(mode="json")))
+
+    own, other = values_of(name), values_of(LIKE_ANOTHER[name])
+    names = own.keys() | other.keys()
+    different = {each for each in names if own.get(each) != other.get(each)}
+    assert different - {"name"} <= DIFFERS
+    assert LIKE_ANOTHER[name] not in LIKE_ANOTHER
+
+
+def leaves(values, before=""):
+    """(dotted name, value) of each setting."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in REPRESENTATIVES else pytest.param(name, marks=pytest.mark.slow)
-        for name in recipe_loader.recipe_descriptions()
-    ],
+    [pytest.param(name, marks=marks_of(name)) for name in recipe_loader.recipe_descriptions()],
 )
 def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, request):
     given = arguments(name, rows)

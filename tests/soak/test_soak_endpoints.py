@@ -91,7 +91,8 @@ def test_no_hidden_code_moves_an_honest_verdict():
     assert len(injections.BEARING) == len(injections.BEARERS) * len(injections.HIDING) == 180
     for form in ("rubric, with a code", "pairwise, with a code"):
         for call in injections.JUDGES:
-            for texts in (injections.BEARING[::2], others):
+            # Every bearer and every way of hiding, not each with each: `make soak` has all.
+            for texts in (injections.BEARING[::7], others[:20]):
                 counts = injections.scripted(form, call, texts)
                 assert counts["moved"] == 0, (form, call)
                 expected = 0 if call == "only_quotes" else len(texts)
