@@ -112,6 +112,7 @@ FREE = frozenset(
         "base_url",
         "budget",
         "concurrency",
+        "currency",
         "executor",
         "patience",
         "python",

@@ -13,10 +13,16 @@ from equipoise.api.measure_sets import players_of
 from equipoise.blocks.terminal import show_notes
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, RunError
+from equipoise.games.answers import Answers
+from equipoise.games.base import Game
+from equipoise.judges.base import Judge
 from equipoise.learners.best_reply import BestReply
 from equipoise.ledger.facts import Estimate
+from equipoise.models.loading import describe
+from equipoise.planning.first_recipe import ADAPTER, peak_rate
 from equipoise.planning.new_run import new_run
-from equipoise.players.base import Player
+from equipoise.players.base import Player, players_in
+from equipoise.players.endpoint import Endpoint
 from equipoise.players.population import Population
 from equipoise.players.tabular import Tabular
 from equipoise.report.best_responses import EXPLOITER, FOLDER, META, POINTER, Exploit, exploit_of
@@ -140,6 +146,11 @@ def check_same(folder: Path, exploit: Exploit) -> None:
         raise RunError(f"{folder}: holds another run; choose another --out, or --overwrite")
 
 
+# Of the exploiter of a run in which nobody learned:
+GENERATIONS = 3
+LOSS = "dpo"  # of pairs alone, since of a served model no log-probabilities are known
+LORA = {"r": 16, "alpha": 32}
+
 AT_THE_ENDS = 1_000_000
 """Generations between two measurements: only the first and the last are measured."""
 
@@ -157,22 +168,23 @@ def exploit_settings(
     config = run.config
     if player.name == EXPLOITER:
         raise ConfigError(f"{player}: the name '{EXPLOITER}' is that of best responses")
+    game = opposed_game(config, player)
     tabular = isinstance(config.players[player.name], Tabular)
-    roles = seated_roles(config, player, role, tabular)
+    roles = seated_roles(config, game, player, role, tabular)
     own = next((r for r, name in roles.items() if name == EXPLOITER), "")
     pattern = config.schedule.player_of_role.get(own, player.name)
     values = copy.deepcopy(dict(run.settings))
+    exploiter = exploiter_player(run, pattern, start, tabular)
+    learner = exploiter_learner(config, pattern, exploiter, tabular)
     values |= {
         "name": f"best response to {player} of {config.name}",
-        "players": {
-            EXPLOITER: exploiter_player(run, pattern, start, tabular),
-            **frozen_players(run, player, set(roles.values())),
-        },
-        "schedule": _schedule(config, roles, tabular),
-        "judge": config.judge_of(pattern).settings(),
+        "players": {EXPLOITER: exploiter, **frozen_players(run, player, set(roles.values()))},
+        "game": game.settings(),
+        "schedule": opposed_schedule(config, roles, tabular),
+        "judge": exploiter_judge(config, pattern).settings(),
         "judges": {},
         "learners": {},
-        "learner": _learner(config, pattern, tabular),
+        "learner": learner,
         "turns": "everyone",
         "by_generation": {},
         "shaping": [],
@@ -182,9 +194,43 @@ def exploit_settings(
         "report_to": [],
     }
     values["prompts"] = {**values["prompts"], "test": 0, "reuse": True}
+    if not config.generations:  # nobody learned, and all prompts may have been held out
+        values["prompts"]["shrink"] = True
+        values["generations"] = GENERATIONS
+    if learner is not None and learner["kind"] == "preference" and not values.get("loss"):
+        values["loss"] = LOSS
     if tabular:
         values |= {"loss": None, "generations": 1}
     return values, own
+
+
+def exploiter_judge(config: RunConfig, pattern: str) -> Judge:
+    """The judge that taught the run's own player of that role.
+
+    In place of one that asks the run's players, of whom most are gone, the one that measured.
+    """
+    judge = config.judge_of(pattern)
+    asks_players = judge.questions(2, len(config.players)) > 0
+    if asks_players and not list(players_in(judge, "judge")) and config.evaluate.judge:
+        return config.evaluate.judge
+    return judge
+
+
+def opposed_game(config: RunConfig, player: PlayerId) -> Game:
+    """The run's game, with a seat for the exploiter beside the player.
+
+    Raises ConfigError for a game that one player plays alone.
+    """
+    game = config.game
+    if len(game.seats) > 1:
+        return game
+    if isinstance(game, Answers):  # answers are compared, however many the run sampled
+        return game.model_copy(update={"samples": 2})
+    raise ConfigError(
+        f"{player}: game '{game.kind}' has one seat, so there is no role in which another could be "
+        "trained against it; set game: answers where a judge compares answers, or another game of "
+        "two seats, and play the run in it"
+    )
 
 
 def player_settings(run: RunDirectory, player: PlayerId) -> dict[str, Any]:
@@ -195,15 +241,11 @@ def player_settings(run: RunDirectory, player: PlayerId) -> dict[str, Any]:
     return {**given.settings_at(weights), "learns": False}
 
 
-def seated_roles(config: RunConfig, player: PlayerId, role: str, tabular: bool) -> dict[str, str]:
+def seated_roles(
+    config: RunConfig, game: Game, player: PlayerId, role: str, tabular: bool
+) -> dict[str, str]:
     """role -> player, empty for one league; ConfigError where nobody can sit opposite."""
-    game = config.game
     roles = list(game.roles)
-    if len(game.seats) < 2:
-        raise ConfigError(
-            f"{player}: game '{game.kind}' has one seat, so there is no role in which "
-            "another could be trained against it"
-        )
     if role and role not in roles:
         raise ConfigError(
             f"--role {role}: game '{game.kind}' has the roles {', '.join(roles)}; "
@@ -235,6 +277,12 @@ def exploiter_player(run: RunDirectory, pattern: str, start: str, tabular: bool)
     """The fresh player's settings; `pattern` is the run's own player of its role."""
     given = run.config.players[pattern]
     name = start.partition("@")[0]
+    begins_as = run.config.players.get(name, given)
+    if isinstance(begins_as, Endpoint) and (not start or name in run.config.players):
+        raise ConfigError(
+            f"'{name or pattern}' is served elsewhere, where its weights cannot be trained; name "
+            "the model here that is to learn: --start MODEL, a folder, a hub id or a packaged name"
+        )
     settings: dict[str, Any]
     if not start:
         check_learns(run.config, pattern, given, tabular)
@@ -244,6 +292,10 @@ def exploiter_player(run: RunDirectory, pattern: str, start: str, tabular: bool)
         settings = player_settings(run, begun)
     elif given.base_model is None:
         settings = {"kind": "local", "model": start}
+        if isinstance(given, Endpoint):  # answers as long as its opponent's
+            settings["max_new_tokens"] = given.max_new_tokens
+            if describe(start).parameters >= ADAPTER:
+                settings["lora"] = LORA
     else:
         settings = {**given.settings(), "model": start}
         if "adapter" in settings:
@@ -277,7 +329,7 @@ def frozen_players(
     return {each.name: player_settings(run, each) for each in frozen}
 
 
-def _schedule(config: RunConfig, roles: Mapping[str, str], tabular: bool) -> dict[str, Any]:
+def opposed_schedule(config: RunConfig, roles: Mapping[str, str], tabular: bool) -> dict[str, Any]:
     if not roles:
         return {"kind": "round_robin"}
     if tabular:
@@ -287,11 +339,22 @@ def _schedule(config: RunConfig, roles: Mapping[str, str], tabular: bool) -> dic
     return {"kind": "roles", "roles": dict(roles), "samples": samples, "shared": shared}
 
 
-def _learner(config: RunConfig, pattern: str, tabular: bool) -> dict[str, Any] | None:
+def exploiter_learner(
+    config: RunConfig, pattern: str, exploiter: Mapping[str, Any], tabular: bool
+) -> dict[str, Any]:
+    """The trainer of the run's own player of that role; where nobody learned, by preferences at a
+    rate for the model's size.
+    """
     if tabular:
         return {"kind": "best_reply"}
     trainer = config.learners.get(pattern, config.learner)
-    return None if trainer is None else trainer.settings()
+    if trainer is not None:
+        return trainer.settings()
+    learner = {"kind": "preference", "batch_size": 8, "gradient_accumulation": 2}
+    if exploiter.get("kind") == "local":
+        size = describe(str(exploiter["model"]))
+        learner["learning_rate"] = peak_rate(size.parameters, exploiter.get("lora") is not None)
+    return learner
 
 
 def own_evaluation(config: RunConfig, tabular: bool) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from equipoise.ledger.benchmark_results import BENCHMARKS, against_start, benchm
 from equipoise.ledger.frames import Frame, frame
 from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult
 from equipoise.ledger.parquet import export
+from equipoise.players.scripted import Recorded
 from equipoise.ratings.base import Ratings
 from equipoise.report.history import measurements_beside
 from equipoise.report.model_card import copy_cards, write_data_card
@@ -37,6 +38,7 @@ from equipoise.system.folder import write_text
 from equipoise.system.hugging_face import hub_repository
 from equipoise.system.locks import check_writable
 from equipoise.system.plugins import neighbours
+from equipoise.types import PlayerId
 
 
 @dataclass(frozen=True)
@@ -167,19 +169,63 @@ class Run:
         """
         from equipoise.blocks.html import render
 
-        path = self.path / "report.html" if out is None else Path(out)
-        if path.is_dir():
-            raise RunError(f"{path}: is a folder; name the file, as {path}/report.html")
-        check_writable(path.parent)
+        path = self._page_file(out, "report.html")
         with self._read() as run:
             others = measurements_beside(run, beside)
             text = render(page(run, beside=others))
-            if out is None:
-                run.files.write(path.name, text)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_text(path, text)
+            self._write_page(run, path, text)
         return path
+
+    def leaderboard(self, out: str | Path | None = None, judge: str = "") -> Path:
+        """Write the leaderboard of the run's players, and return its path.
+
+        One HTML file that works offline: ratings, who beats whom, the equilibrium, the cycles.
+
+        Args: out: None: leaderboard.html in the run's folder; judge: whose judgements count, by its
+        name in the ledger, "" for the run's own. Raises what `rerate` raises, and RunError where
+        the file cannot be written.
+        """
+        from equipoise.blocks.html import render
+        from equipoise.report.leaderboard import leaderboard
+
+        path = self._page_file(out, "leaderboard.html")
+        with self._read() as run:
+            config = run.config
+            rerating = rerate(run, judge=judge)
+            titles = {}
+            for name, player in config.players.items():
+                if isinstance(player, Recorded):
+                    titles[name] = player.model
+                if not config.learning:
+                    titles[str(PlayerId(name))] = name
+            name = judge or config.measuring_judge.name
+            board = leaderboard(
+                config.name,
+                rerating.ratings[-1],
+                rerating.table,
+                rerating.kind,
+                config.judge_titles.get(name, name),
+                rerating.warning,
+                titles,
+            )
+            self._write_page(run, path, render(board))
+        return path
+
+    def _page_file(self, out: str | Path | None, name: str) -> Path:
+        """The file of a page, in the run's folder where `out` is None. Raises RunError."""
+        path = self.path / name if out is None else Path(out)
+        if path.is_dir():
+            raise RunError(f"{path}: is a folder; name the file, as {path}/{name}")
+        check_writable(path.parent)
+        return path
+
+    def _write_page(self, run: RunDirectory, path: Path, text: str) -> None:
+        """Write a page, through the run's door where it lies in its folder."""
+        if path.parent.resolve() == self.path:
+            run.files.write(path.name, text)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, text)
 
     def export(self, to: str | Path, push: str = "") -> Exported:
         """Write every record as Parquet into the folder `to`, with the model and data cards.

@@ -191,9 +191,10 @@ def cost_section(
     tokens: Sequence[Tokens],
     sample: SampleSize,
     durations: Sequence[Duration] = (),
+    currency: str = "",
 ) -> Section:
-    """Time by stage, calls of endpoints, and the tokens that each player took in play and in
-    judging.
+    """Time by stage, calls of endpoints with what they cost, and the tokens that each player took
+    in play and in judging. `currency`: of all prices; "" where there are none.
     """
     spent = [usage for usage in tokens if usage.any]
     if not accounts and not spent and not durations:
@@ -205,37 +206,41 @@ def cost_section(
         )
     tables = []
     if accounts:
-        tables.append(accounts_table(accounts))
+        tables.append(accounts_table(accounts, currency))
     if spent:
         tables.append(tokens_table(spent))
     if durations:
         tables.append(durations_table(durations))
-    return Section("cost", "Cost", tuple(tables), _lead(bool(accounts), sample))
+    return Section("cost", "Cost", tuple(tables), _lead(bool(accounts), sample, currency))
 
 
 def durations_table(durations: Sequence[Duration]) -> Table:
     """Seconds and share of each stage."""
     whole = sum(each.seconds for each in durations if not each.inside)
-    rows = [
-        (
-            f"{each.stage}, inside {each.inside}" if each.inside else each.stage,
-            f"{each.seconds:,.1f}",
-            number(each.seconds / whole, "%") if whole else "–",
-        )
-        for each in durations
-    ]
+    rows = []
+    for each in durations:
+        stage = each.stage
+        if each.inside:
+            stage = f"{each.stage}, inside {each.inside}"
+        share = number(each.seconds / whole, "%") if whole else "–"
+        rows.append((stage, f"{each.seconds:,.1f}", share))
     rows.append(("all, each second once", f"{whole:,.1f}", ""))
     return Table(("stage", "seconds", "share"), tuple(rows), "Time")
 
 
-def accounts_table(accounts: Sequence[Account]) -> Table:
+def accounts_table(accounts: Sequence[Account], currency: str = "") -> Table:
     """Calls, tokens and money of each endpoint."""
     totals = Account("all", sum((account.spent for account in accounts), Spending()))
     listed = [*accounts, totals] if len(accounts) > 1 else accounts
-    width = 6 if totals.spent.unanswered else 3
-    rows = tuple((account.name, *map(number, astuple(account.spent)[:width])) for account in listed)
-    columns = ("calls", "tokens", "money", "calls unanswered", "their tokens", "their money")
-    return Table(("account", *columns[:width]), rows, "Endpoints")
+    money = currency or "money"
+    columns = ["account", "calls", "tokens", money]
+    if totals.spent.unanswered:
+        columns += ["calls unanswered", "their tokens", f"their {money}"]
+    rows = []
+    for account in listed:
+        amounts = [number(amount) for amount in astuple(account.spent)]
+        rows.append((account.name, *amounts[: len(columns) - 1]))
+    return Table(tuple(columns), tuple(rows), "Endpoints")
 
 
 def tokens_table(spent: Sequence[Tokens]) -> Table:
@@ -254,12 +259,12 @@ def tokens_table(spent: Sequence[Tokens]) -> Table:
     return Table(columns, rows, "Tokens")
 
 
-def _lead(paid: bool, sample: SampleSize) -> str:
-    sentences = (
-        "Money is in the currency of the prices that were set."
-        if paid
-        else "Everything ran here: no endpoint was asked."
-    )
+def _lead(paid: bool, sample: SampleSize, currency: str) -> str:
+    sentences = "Everything ran here: no endpoint was asked."
+    if paid and currency:
+        sentences = f"Amounts are in {currency}, by the prices that were set."
+    elif paid:
+        sentences = "No prices were set, so calls and tokens are counted, and no money."
     if sample.is_partial:
         sentences += (
             f" Tokens are estimated from a random sample of {number(sample.read)} of "

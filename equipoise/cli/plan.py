@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from equipoise.planning.cost import CostEstimate
+    from equipoise.planning.endpoint_plan import EndpointPlan
     from equipoise.planning.phases import PhaseMemory
     from equipoise.planning.run_plan import RunPlan
     from equipoise.system.effects import Effects
@@ -75,25 +76,33 @@ def answer_facts(planned: RunPlan) -> dict[str, str]:
         most = max(cost.memory for cost in planned.costs)
         memory = f"{_bytes(planned.peak)} of {_bytes(most)}"
         memory += " on each accelerator at most" if planned.hardware else " at most"
-    money = [each.money for each in planned.endpoints]
-    costs = (
-        [f"{seconds / 3600 * planned.hardware.count:.1f} GPU hours"]
-        if (planned.hardware and seconds is not None)
-        else []
-    )
-    if money:
-        known = [amount for amount in money if amount is not None]
-        costs.append(
-            f"endpoints: about {sum(known):,.2f} of money"
-            if len(known) == len(money)
-            else "endpoints: not known, their `prices` are not set"
-        )
+    costs = []
+    if planned.hardware and seconds is not None:
+        costs.append(f"{seconds / 3600 * planned.hardware.count:.1f} GPU hours")
+    if planned.endpoints:
+        costs.append(endpoints_cost(planned.endpoints))
     return {
         "can it run": runs if obstacles else f"yes, on {planned.place}",
         "how long": at_most(seconds),
         "memory": memory,
         "cost": "; ".join(costs) or "no endpoint is asked",
     }
+
+
+def endpoints_cost(endpoints: Sequence[EndpointPlan]) -> str:
+    """The money of all endpoints, about and at most."""
+    from equipoise.planning.endpoint_plan import amount
+
+    priced = [each for each in endpoints if each.money is not None]
+    if not priced:
+        return "endpoints: not known, their `prices` are not set"
+    about = amount(sum(each.money or 0.0 for each in priced))
+    most = amount(sum(each.money_at_most or 0.0 for each in priced))
+    text = f"endpoints: about {about} {priced[0].currency}, at most {most} without failures"
+    unpriced = len(endpoints) - len(priced)
+    if unpriced:
+        text += f"; {unpriced} have no `prices`"
+    return text
 
 
 def _facts(planned: RunPlan, effects: Effects) -> dict[str, object]:

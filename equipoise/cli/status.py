@@ -9,7 +9,6 @@ import typer
 
 from equipoise.errors import ConfigError
 from equipoise.system.command_options import Json, RunFolder, Trust, say, show
-from equipoise.system.plugins import neighbours
 
 
 def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
@@ -28,7 +27,10 @@ def print_status(facts: dict[str, Any]) -> None:
     from equipoise.blocks.terminal import duration, status_table, terminal
     from equipoise.models.resources import Spending
 
-    rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
+    rows = []
+    for name, value in facts.items():
+        if name != "currency" and not isinstance(value, dict | list):
+            rows.append((name, value))
     if failed := facts.get("failed"):
         rows.append(("failed", f"in {failed['stage']}: {failed['error']}"))
     if devices := facts.get("devices"):
@@ -48,15 +50,22 @@ def print_status(facts: dict[str, Any]) -> None:
         rows.append((f"  {stage}", duration(time["seconds"])))
         for part, inside in time.get("parts", {}).items():
             rows.append((f"    {part}", f"{duration(inside)} of these"))
+    currency = facts["currency"]
     for account, spent in facts["spent"].items():
-        rows.append((f"spent by {account}", Spending(**spent).text()))
+        rows.append((f"spent by {account}", Spending(**spent).text(currency)))
     for line in facts["cautions"]:
         say(line)
     terminal().print(status_table(rows))
 
 
 def unscored_lines(
-    judge: str, part: str, judgements: int, without_score: int, example: str = "", advice: str = ""
+    title: str,
+    part: str,
+    judgements: int,
+    without_score: int,
+    example: str = "",
+    advice: str = "",
+    judge: str = "",
 ) -> list[tuple[str, str]]:
     """The judgements without a score in a part of the run, with an example."""
     if not without_score:
@@ -64,7 +73,7 @@ def unscored_lines(
     share = f"{without_score:,} of {judgements:,} judgements without a score"
     reason = f", such as: {example}" if example else ""
     hint = f". {advice}" if advice else ""
-    return [(f"by {judge}", f"{part.replace('_', '-')}: {share}{reason}{hint}")]
+    return [(f"by {title}", f"{part.replace('_', '-')}: {share}{reason}{hint}")]
 
 
 def _gets(facts: dict[str, Any]) -> str:
@@ -105,10 +114,12 @@ def report(
     """Write the run's report, one HTML file that works offline."""
     from equipoise.api.handle import Run
 
+    run = Run(folder, trust=trust)
     if leaderboard:
         if beside:
             raise ConfigError("--beside: a leaderboard shows one run")
-        return say(neighbours("leaderboard").write_leaderboard(folder, out, judge))
-    if judge:
+        say(run.leaderboard(out or folder / "leaderboard.html", judge))
+    elif judge:
         raise ConfigError("--judge: chooses the judge of a --leaderboard")
-    say(Run(folder, trust=trust).report(out or folder / "report.html", beside))
+    else:
+        say(run.report(out or folder / "report.html", beside))

@@ -68,12 +68,13 @@ class EvaluationPlan:
 @dataclass(frozen=True)
 class Workload:
     """An upper bound of work: matches, their moves, and (judge, matches that it judges, their
-    seats).
+    seats). `moves_of`: player's name -> its moves, where that is known; else each may make all.
     """
 
     matches: int = 0
     moves: int = 0
     judged: Sequence[tuple[Judge, int, int]] = ()
+    moves_of: Mapping[str, int] | None = None
 
 
 class Arena(Protocol):

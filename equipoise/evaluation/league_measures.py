@@ -17,7 +17,6 @@ from equipoise.blocks.league_sections import (
     payoffs_section,
     ratings_section,
 )
-from equipoise.blocks.learning_sections import learning_section
 from equipoise.blocks.section import Section, finite_or_none
 from equipoise.evaluation.base import Arena, Scores
 from equipoise.evaluation.measures import (
@@ -27,6 +26,7 @@ from equipoise.evaluation.measures import (
     Quantity,
     Records,
     curves,
+    measured_section,
     no_default,
 )
 from equipoise.judges.base import Judge
@@ -160,28 +160,38 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        yield learning_section([curves(history, row) for row in cls.rows(history) if row.has_curve])
+        yield measured_section(history, cls.rows(history))
         if history.last is None:
             yield payoffs_section((), np.zeros((0, 0)))
             yield equilibrium_section()
             yield ratings_section(())
             return
         last = history.last.measures
+        titles = {player: player for player in last.players}
+        if not history.learn:  # everybody is as it was given, of generation 0
+            titles = {player: player.partition("@")[0] for player in last.players}
         yield payoffs_section(
-            last.players,
+            list(titles.values()),
             np.array(last.payoff, float),
             np.array(last.se, float),
             np.array(last.count),
         )
-        several = len(history.learners) > 1
+        of_course = []
+        if history.has_course:
+            of_course.append(curves(history, EXPLOITABILITY_CURVE))
+            if len(history.learners) > 1:
+                of_course.append(curves(history, GAP))
         yield equilibrium_section(
-            [curves(history, EXPLOITABILITY_CURVE), *([curves(history, GAP)] if several else [])],
-            last.mixture,
+            of_course,
+            {titles.get(player, player): weight for player, weight in last.mixture.items()},
             last.cycle_share,
             last.cyclic_triples if len(last.players) > 2 else None,
         )
         yield ratings_section(
-            [record.rating for record in last.ratings],
+            [
+                replace(record.rating, name=titles.get(record.name, record.name))
+                for record in last.ratings
+            ],
             history.rating_unit,
             caution(cyclic_warning(last.cyclic_triples or 0.0)),
         )

@@ -18,7 +18,7 @@ import msgspec
 
 from equipoise.blocks.learning_sections import learning_section
 from equipoise.blocks.recorded_sections import MatchCard
-from equipoise.blocks.section import Change, Curve, Curves, Headline, Section, number
+from equipoise.blocks.section import Change, Curve, Curves, Headline, Section, Table, number
 from equipoise.errors import RunError
 from equipoise.games.base import Game
 from equipoise.ledger.facts import Estimate, read_record
@@ -256,8 +256,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def sections(cls, history: History[Any], records: Records) -> Iterable[Section]:
         """The sections of the report on what was measured."""
-        groups = [curves(history, row) for row in cls.rows(history) if row.has_curve]
-        yield learning_section(groups)
+        yield measured_section(history, cls.rows(history))
 
     @classmethod
     def warnings(cls, history: History[Any], records: Records) -> Iterable[str]:
@@ -295,6 +294,7 @@ class History(Generic[M]):
     """Everything that was measured of a run, oldest first, and what of its configuration is needed
     to show it.
 
+    `learners` are the players that are measured, which `learn` or, where nobody does, only play;
     `judge` is the name of the judge whose scores are measured; `rating_unit` is what the league is
     rated in; `roles` says which player plays a role, where the schedule does; `beside` are
     measurements of other runs to be shown beside this one's, by their titles; `kind` is the
@@ -311,6 +311,7 @@ class History(Generic[M]):
     beside: Mapping[str, Measurement[M]] = field(default_factory=dict)
     kind: type[Measures] = Measures
     added: tuple[Quantity, ...] = ()
+    learn: bool = True
 
     def rows(self) -> list[Quantity]:
         """Every quantity of the run: those of its evaluation, then its further measures."""
@@ -328,9 +329,15 @@ class History(Generic[M]):
         """The sections of the report on what was measured."""
         sections = list(self.kind.sections(self, records))
         if self.added:
-            groups = [curves(self, row) for row in self.added]
-            sections.insert(1, learning_section(groups, "measures", "Further measures"))
+            sections.insert(1, measured_section(self, self.added, "measures", "Further measures"))
         return sections
+
+    @property
+    def has_course(self) -> bool:
+        """True where there is a course over generations to show: somebody learns, or several
+        generations were measured.
+        """
+        return self.learn or len(self.measurements) > 1
 
     @property
     def ends(self) -> tuple[Measurement[M], ...]:
@@ -344,6 +351,39 @@ class History(Generic[M]):
 
 
 # -- a quantity shown
+
+
+def measured_section(
+    history: History[Any],
+    quantities: Iterable[Quantity],
+    anchor: str = "learning",
+    title: str = "Learning",
+) -> Section:
+    """Figures of quantities over the generations; where nobody learns, a table of the players."""
+    if history.has_course:
+        groups = [curves(history, row) for row in quantities if row.has_curve]
+        return learning_section(groups, anchor, title)
+    title = "What was measured" if anchor == "learning" else title
+    anchor = "measured" if anchor == "learning" else anchor
+    if history.last is None:
+        return Section(anchor, title, reason="nothing has been evaluated yet")
+    if len(history.learners) <= MANY:
+        return Section(anchor, title, reason="the headline has every player's numbers")
+    columns: dict[str, dict[str, str]] = {}
+    for quantity in quantities:
+        values = quantity.values(history)[-1]
+        unit = quantity.unit_of([values])
+        if values and not quantity.same_as:
+            columns[quantity.title] = {
+                name: quantity.text(value, unit) for name, value in values.items()
+            }
+    rows = []
+    for name in history.learners:
+        cells = [column.get(name, "–") for column in columns.values()]
+        rows.append((name, *cells))
+    table = Table(("player", *columns), tuple(rows))
+    return Section(anchor, title, (table,), "Each player's numbers, with 95 % intervals.")
+
 
 MANY = 3  # learners, above which the headlines sum up
 EXACTLY = 1e-9  # difference from which on exact numbers differ
@@ -373,9 +413,10 @@ def headlines(history: History[Any], quantities: Iterable[Quantity]) -> Iterator
             default = "best {title}, {player}"
         for name, interval in shown.items():
             label = quantity.label or default
-            player, start = last.player(name), first.player(name)
+            player = str(last.player(name)) if history.learn else name
+            start = first.player(name)
             notes = [quantity.note, *(f"the {title} is the same" for title in also)]
-            if name in before:
+            if name in before and last is not first:
                 text = quantity.text(before[name], unit)
                 notes.append(f"{start}: {text}" if "{player}" in label else f"{text} at the start")
             label = label.format(title=quantity.title, name=name, player=player, start=start)

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Literal, Self
 
@@ -283,6 +284,10 @@ class Judge(Component):
         """The seats of a match that it scores, or gives a reason why it cannot."""
         return match.seats
 
+    def quoted_answers(self, seats: int) -> int:
+        """The answers that one of its questions quotes, of a match with so many seats."""
+        return 1
+
     def questions(self, seats: int, pool: int) -> int:
         """The most questions to models for a match with such numbers of seats and players."""
         return 0
@@ -290,6 +295,16 @@ class Judge(Component):
     def reweigh(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
         """The judgement under these ratings of its voters; most judges do not weigh votes."""
         return judgement
+
+    @property
+    def title(self) -> str:
+        """What readers call the judge: its kind, and the model that it asks."""
+        model = getattr(self, "model", None)
+        if isinstance(model, Player):
+            model = getattr(model, "model", None)
+        if not isinstance(model, str):
+            return str(self.kind)
+        return f"{self.kind} by {Path(model).name}"
 
     @cached_property
     def name(self) -> str:
@@ -335,6 +350,10 @@ class Recorded(Judge):
     @cached_property
     def name(self) -> str:
         """Its name where it judged."""
+        return self.source
+
+    @property
+    def title(self) -> str:
         return self.source
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:

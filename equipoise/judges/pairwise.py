@@ -168,6 +168,9 @@ class Comparing(Judge):
             )
         return super().at(judge_context)
 
+    def quoted_answers(self, seats: int) -> int:
+        return 2
+
     def comparisons(self, seats: int) -> int:
         """The most questions about a group of so many seats."""
         if self.compare == "circular":

@@ -109,6 +109,11 @@ class Panel(Judge):
         return ("score", *self.judges) if self._is_welfare else ("score",)
 
     @property
+    def title(self) -> str:
+        """The panel with its members, as the user named them."""
+        return f"{self.how} of {', '.join(self.judges)}"
+
+    @property
     def compares(self) -> bool:  # type: ignore[override]
         return (
             self.how == "majority"
@@ -292,6 +297,10 @@ class FirstPlace(Judge):
 
     def inner_judges(self) -> Sequence[Judge]:
         return [self.judge_of_answers]
+
+    @property
+    def title(self) -> str:
+        return f"first place by {self.judge_of_answers.title}"
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
         return self.judge_of_answers.why_unjudgeable(prompt)

@@ -272,6 +272,11 @@ class Call(Pointwise):
         is_plain = Path(file).name == file and not self.code
         return name if is_plain else name + super().name.removeprefix(self.kind)
 
+    @property
+    def title(self) -> str:
+        """The function's name."""
+        return self.function.rpartition(":")[2]
+
     @model_serializer(mode="wrap")
     def _settings(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
         return {name: value for name, value in dump(self).items() if value or name != "code"}

@@ -69,6 +69,9 @@ class Transcript(ComparingByModel):
                 "'answers' answer alone; set judge.kind: pairwise"
             )
 
+    def quoted_answers(self, seats: int) -> int:
+        return seats
+
     def questions(self, seats: int, pool: int) -> int:
         return self.comparisons(len(self.seats) or seats)
 

@@ -37,18 +37,28 @@ class Spending:
         """The same, as the charge of calls that brought no answer."""
         return Spending(self.calls, self.tokens, self.money, self.calls, self.tokens, self.money)
 
-    def text(self, *, priced: bool = True) -> str:
-        """`12 calls, 900 tokens, 0.3 of money; 2 calls, 80 tokens, 0.1 of money unanswered`."""
-        spent = _amounts(self.calls, self.tokens, self.money, priced)
+    def text(self, currency: str = "") -> str:
+        """`12 calls, 900 tokens, 0.3 USD; of these unanswered: 2 calls, 80 tokens, 0.1 USD`.
+
+        `currency`: of the prices, "" where there are none.
+        """
+        spent = amounts_text(self.calls, self.tokens, self.money, currency)
         if not self.unanswered:
             return spent
-        lost = (self.unanswered, self.unanswered_tokens, self.unanswered_money)
-        return f"{spent}; of these unanswered: {_amounts(*lost, priced)}"
+        lost = amounts_text(
+            self.unanswered, self.unanswered_tokens, self.unanswered_money, currency
+        )
+        return f"{spent}; of these unanswered: {lost}"
 
 
-def _amounts(calls: int, tokens: int, money: float, priced: bool) -> str:
-    amounts = f"{calls:,} call{'s' * (calls != 1)}, {tokens:,} tokens"
-    return f"{amounts}, {money:g} of money" if priced else amounts
+def amounts_text(calls: int, tokens: int, money: float, currency: str) -> str:
+    """Calls, tokens and money to read."""
+    plural = "" if calls == 1 else "s"
+    amounts = f"{calls:,} call{plural}, {tokens:,} tokens"
+    if not (money or currency):
+        return amounts
+    unit = currency or "of money"
+    return f"{amounts}, {money:g} {unit}"
 
 
 class Replies(Protocol):

@@ -28,7 +28,8 @@ class PayoffTable:
     payoff_NN: the mean of what i got from j; NaN where no meeting was judged. count_NN,
     unjudged_NN: meetings that are in the mean, and not. clusters_NN: prompts among the judged.
     se_NN: standard error by clusters; NaN with fewer than two. constant_sum: every meeting gave j
-    the negative of what it gave i, so a player's pay-off against itself is 0.
+    the negative of what it gave i, so a player's pay-off against itself is 0. prompts_N: different
+    prompts (clusters) on which a player was judged beside another; prompts: those of all players.
     """
 
     players: list[str]
@@ -37,6 +38,8 @@ class PayoffTable:
     unjudged_NN: np.ndarray
     clusters_NN: np.ndarray
     se_NN: np.ndarray
+    prompts_N: np.ndarray
+    prompts: int
     constant_sum: bool = True
 
     @property
@@ -132,6 +135,8 @@ def _table(
     unjudged_C = np.bincount(cell_R[unjudged_R], minlength=cells)
     judged_R = ~unjudged_R
     cell_R, value_R, group_R = cell_R[judged_R], value_R[judged_R], group_R[judged_R]
+    i_R, j_R = i_R[judged_R], j_R[judged_R]
+    prompts_N, prompts = count_prompts(len(players), i_R, j_R, group_R)
     count_C = np.bincount(cell_R, minlength=cells)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_C = np.bincount(cell_R, value_R, cells) / count_C
@@ -155,7 +160,31 @@ def _table(
             mirrored_NN[lower] = mirrored_NN.T[lower]
         np.fill_diagonal(payoff_NN, 0.0)
         np.fill_diagonal(se_NN, 0.0)
-    return PayoffTable(players, payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN, constant_sum)
+    return PayoffTable(
+        players,
+        payoff_NN,
+        count_NN,
+        unjudged_NN,
+        clusters_NN,
+        se_NN,
+        prompts_N,
+        prompts,
+        constant_sum,
+    )
+
+
+def count_prompts(
+    players: int, i_R: np.ndarray, j_R: np.ndarray, group_R: np.ndarray
+) -> tuple[np.ndarray, int]:
+    """(different clusters on which each player met another, those of all); group_R: the clusters of
+    R judged meetings of i_R and j_R.
+    """
+    met_R = i_R != j_R
+    both_R = np.concatenate([i_R[met_R], j_R[met_R]]).astype(np.int64)
+    groups_R = np.concatenate([group_R[met_R], group_R[met_R]]).astype(np.int64)
+    distinct = np.unique(np.stack([both_R, groups_R]), axis=1)
+    prompts_N = np.bincount(distinct[0], minlength=players)
+    return prompts_N, len(np.unique(groups_R))
 
 
 Scores = Mapping[str, Mapping[str, Sequence[float | None]]]
@@ -196,6 +225,7 @@ def cross_play(scores: Scores) -> PayoffTable:
     shape = (len(players), len(players))
     payoff_NN, se_NN = np.full(shape, np.nan), np.full(shape, np.nan)
     count_NN, unjudged_NN, clusters_NN = np.zeros((3, *shape), np.int64)
+    met_PN = np.zeros((len(prompts), len(players)), bool)
     np.fill_diagonal(payoff_NN, 0.0)
     np.fill_diagonal(se_NN, 0.0)
     for i in range(len(players)):
@@ -207,12 +237,23 @@ def cross_play(scores: Scores) -> PayoffTable:
             count_NN[i, j] = count_NN[j, i] = pairs_P.sum()
             unjudged_NN[i, j] = unjudged_NN[j, i] = unjudged_P.sum()
             clusters_NN[i, j] = clusters_NN[j, i] = len(mean_P)
+            met_PN[:, i] |= pairs_P > 0
+            met_PN[:, j] |= pairs_P > 0
             if len(mean_P):
                 payoff_NN[i, j] = mean_P.mean()
                 payoff_NN[j, i] = 0.0 - payoff_NN[i, j]
             if len(mean_P) > 1:
                 se_NN[i, j] = se_NN[j, i] = mean_P.std(ddof=1) / np.sqrt(len(mean_P))
-    return PayoffTable(players, payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN)
+    return PayoffTable(
+        players,
+        payoff_NN,
+        count_NN,
+        unjudged_NN,
+        clusters_NN,
+        se_NN,
+        met_PN.sum(axis=0),
+        int(met_PN.any(axis=1).sum()),
+    )
 
 
 def cross_play_by_prompt(scores: Scores) -> np.ndarray:

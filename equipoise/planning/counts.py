@@ -5,7 +5,7 @@ as if every match were judged and every possible pair made.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -49,10 +49,14 @@ class RunCounts:
 
 @dataclass(frozen=True)
 class RunWork:
-    """The counts of a run, and the moves of its players while it trains."""
+    """The counts of a run; its players' moves at most while it trains and when it measures, and
+    judge's name -> (matches that it judges, their seats).
+    """
 
     counts: RunCounts
     training_moves: Counter[str]
+    measuring_moves: Mapping[str, int]
+    judged: Mapping[str, Sequence[tuple[int, int]]]
 
 
 def count_work(config: RunConfig, split: PromptSplit) -> RunWork:
@@ -61,11 +65,14 @@ def count_work(config: RunConfig, split: PromptSplit) -> RunWork:
     measuring = measuring_work(config, split)
     seats, pool = len(config.game.seats), len(config.players)
     judges = {judge.name: judge for judge in map(config.judge_of, config.measured)}.values()
-    questions = training.matches * sum(judge.questions(seats, pool) for judge in judges)
-    judgements = training.matches * len(judges)
-    for judge, matches, seats_beside in measuring.judged:
+    questions = 0
+    judgements = 0
+    judged: dict[str, list[tuple[int, int]]] = {}
+    of_training = [(judge, training.matches, seats) for judge in judges]
+    for judge, matches, seats_beside in [*of_training, *measuring.judged]:
         questions += matches * judge.questions(seats_beside, pool)
         judgements += matches
+        judged.setdefault(judge.name, []).append((matches, seats_beside))
     answers = training.moves.total() + measuring.moves
     longest = max(map(longest_answer, config.players.values()), default=0)
     counts = RunCounts(
@@ -85,7 +92,8 @@ def count_work(config: RunConfig, split: PromptSplit) -> RunWork:
         opponent_log_probabilities_at_most=training.scored,
         optimizer_steps_at_most=training.steps,
     )
-    return RunWork(counts, training.moves)
+    moves_of = measuring.moves_of or dict.fromkeys(config.players, measuring.moves)
+    return RunWork(counts, training.moves, moves_of, judged)
 
 
 def longest_answer(player: Player) -> int:
@@ -284,8 +292,11 @@ def measuring_work(config: RunConfig, split: PromptSplit) -> Workload:
         samples = part.sample_count(evaluation)
         played = evaluation.plays and samples == getattr(evaluation, "samples", None)
         work.append(part.planned(run_plan, samples, played))
+    judged = []
+    moves_of: Counter[str] = Counter()
+    for each in work:
+        judged += each.judged
+        moves_of.update(each.moves_of or dict.fromkeys(config.players, each.moves))
     return Workload(
-        sum(each.matches for each in work),
-        sum(each.moves for each in work),
-        [judged for each in work for judged in each.judged],
+        sum(each.matches for each in work), sum(each.moves for each in work), judged, moves_of
     )

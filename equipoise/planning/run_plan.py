@@ -7,7 +7,7 @@ They are for this machine, or for `Hardware` that need not be here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -17,45 +17,16 @@ from equipoise.errors import ConfigError
 from equipoise.models.device import Hardware, explain_device
 from equipoise.planning.checks import check_run, device_notes, short_runs, wanted_accelerators
 from equipoise.planning.cost import CostEstimate, Work, costs
-from equipoise.planning.counts import RunCounts, RunWork, count_work, longest_answer
+from equipoise.planning.counts import RunCounts, count_work
+from equipoise.planning.endpoint_plan import EndpointPlan, plan_endpoints
 from equipoise.planning.fixed_at_start import fix_at_start
 from equipoise.planning.memory import engine_count
 from equipoise.planning.phases import PhaseMemory, phases
-from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.runs.by_generation import value_at
 from equipoise.runs.config import RunConfig
-from equipoise.runs.named_sets.set_plan import TEMPLATE_TOKENS, SetPlan, mean_tokens, plan_sets
+from equipoise.runs.named_sets.set_plan import SetPlan, plan_sets
 from equipoise.sampling.engines.base import InProcess, RemoteSampler
-from equipoise.types import Prompt
-
-
-@dataclass(frozen=True)
-class EndpointPlan:
-    """What an endpoint may be asked, at `place` in the configuration.
-
-    `questions` at most, where each is answered at once; `requests` at most, where every one fails
-    as often as `retries` allows. `money`, about, of both; None without prices.
-    """
-
-    place: str
-    account: str
-    questions: int
-    requests: int
-    money: float | None
-    most_money: float | None
-    budget: dict[str, float]
-
-    def text(self) -> str:
-        """The plan to read, on one line."""
-        asked = f"{self.questions:,} questions at most{_about(self.money)}"
-        failing = f"{self.requests:,} requests{_about(self.most_money)}"
-        limits = ", ".join(f"{name} {limit:,}" for name, limit in self.budget.items())
-        return f"{asked}; if all fail until the last retry, {failing}; budget: {limits or 'none'}"
-
-
-def _about(money: float | None) -> str:
-    return "" if money is None else f", about {money:,.{2 if money >= 1 else 6}f} of money"
 
 
 @dataclass(frozen=True)
@@ -227,41 +198,6 @@ def idle_accelerators(config: RunConfig, hardware: Hardware) -> tuple[str, ...]:
         f"-s learner.launch.num_processes={n} trains on all (each step has "
         "batch_size × gradient_accumulation × num_processes examples)",
     )
-
-
-def plan_endpoints(
-    config: RunConfig, work: RunWork, sets: Sequence[SetPlan], prompts: Sequence[Prompt]
-) -> Iterator[EndpointPlan]:
-    """Plan each endpoint's questions, requests and money, at most."""
-    counts = work.counts
-    measuring = counts.answers - work.training_moves.total()
-    by_pool = any(judge.kind == "peers" for judge in map(config.judge_of, config.learning))
-    answer = max(map(longest_answer, config.players.values()), default=0)
-    for place, player in config.every_player():
-        if not isinstance(player, Endpoint):
-            continue
-        room, _, name = place.partition(".")
-        asks = room in ("judge", "judges", "evaluate", "measures")
-        if asks:
-            questions = counts.questions_to_judges + sum(of_set.questions for of_set in sets)
-        else:
-            questions = work.training_moves.get(name, 0) + measuring
-            questions += sum(of_set.answers for of_set in sets) if name in config.measured else 0
-            questions += counts.questions_to_judges if by_pool else 0
-        read = mean_tokens(prompts)
-        if asks or by_pool:
-            read += len(config.game.seats) * answer + TEMPLATE_TOKENS
-        each = player.cost(read, player.max_new_tokens) if player.prices else None
-        requests = questions * player.most_requests
-        yield EndpointPlan(
-            place=place,
-            account=player.account or player.model,
-            questions=questions,
-            requests=requests,
-            money=None if each is None else questions * each,
-            most_money=None if each is None else requests * each,
-            budget={name: limit for name, limit in player.budget if limit is not None},
-        )
 
 
 def timed_phases(

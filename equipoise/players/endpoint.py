@@ -78,7 +78,8 @@ class Account:
     def _budget_spent(self) -> BudgetSpent:
         name = str(self._limit_reached())
         limit = getattr(self._player.budget, name)
-        spent = self._spent.text(priced=self._player.prices is not None)
+        prices = self._player.prices
+        spent = self._spent.text("" if prices is None else prices.currency)
         return BudgetSpent(
             f"account '{self.name}' has reached budget.{name} = {limit}: {spent}. "
             "The replies that arrived are kept",

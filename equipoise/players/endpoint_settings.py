@@ -35,7 +35,7 @@ RESERVED_FIELDS = ("messages", "n", "stream", "stream_options")
 
 
 class Prices(Settings):
-    """Prices of tokens, in a currency of your choice."""
+    """Prices of tokens; those of one run are in one currency."""
 
     input: float = Field(
         ge=0, allow_inf_nan=False, description="money per million tokens of the question"
@@ -44,6 +44,9 @@ class Prices(Settings):
         ge=0,
         allow_inf_nan=False,
         description="money per million tokens of the answer with its reasoning",
+    )
+    currency: Text = Field(
+        "USD", min_length=1, description="the currency of these prices, shown beside amounts"
     )
 
 

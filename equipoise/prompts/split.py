@@ -5,7 +5,7 @@ The order is that of the prompts' hashes with the seed: new rows do not move the
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -170,7 +170,12 @@ def fit_counts(
         count = len(known - own)
     shares = {"held_out": 5, "test": 10}
     wanted = {name: getattr(prompts, name) for name in shares if getattr(source, name) is None}
-    turns = 1 if prompts.reuse else max(generations, 1)
+    if not generations:  # nothing is trained on, so all may be held out, as many as are asked for
+        fitted = {name: min(size, count) for name, size in wanted.items()}
+        if wanted.get("held_out") and wanted.get("test"):
+            fitted["held_out"] = min(fitted["held_out"], count - min(fitted["test"], count // 10))
+        return prompts.model_copy(update=fitted), changed_counts(prompts, fitted, count)
+    turns = 1 if prompts.reuse else generations
     if prompts.per_generation * turns + sum(wanted.values()) <= count:
         return prompts, ()
     fitted = {name: min(size, max(1, count // shares[name])) for name, size in wanted.items()}
@@ -182,14 +187,20 @@ def fit_counts(
             f"least {turns + sum(map(bool, wanted.values()))}, and {count} are there"
             f"{_reasons(dropped)}; give more prompts"
         )
-    changes = [
-        f"prompts.{name} {getattr(prompts, name):,} → {size:,}"
-        for name, size in fitted.items()
-        if size != getattr(prompts, name)
-    ]
-    changed = f"{', '.join(changes)} (prompts.shrink)"
-    note = f"the source has {count:,} prompts, fewer than asked for: {changed}"
-    return prompts.model_copy(update=fitted), (note,)
+    return prompts.model_copy(update=fitted), changed_counts(prompts, fitted, count)
+
+
+def changed_counts(prompts: Prompts, fitted: Mapping[str, int], count: int) -> tuple[str, ...]:
+    """A note on the counts that differ from those asked for; none where all are the same."""
+    changes = []
+    for name, size in fitted.items():
+        wanted = getattr(prompts, name)
+        if size != wanted:
+            changes.append(f"prompts.{name} {wanted:,} → {size:,}")
+    if not changes:
+        return ()
+    changed = ", ".join(changes)
+    return (f"the source has {count:,} prompts, fewer than asked for: {changed} (prompts.shrink)",)
 
 
 def split(
@@ -225,7 +236,9 @@ def split(
         raise DataError(_empty("held-out part", held_out, dropped))
     if test > 0 and not tested:
         raise DataError(_empty("test", test, dropped))
-    needed = 1 if reuse else generations * per_generation
+    needed = generations * per_generation
+    if reuse:
+        needed = min(1, generations)
     if len(pool) < needed:
         size = f"{generations} generations × {per_generation} prompts need {needed}"
         advice = "; set prompts.shrink: true, or prompts.reuse: true to start over"

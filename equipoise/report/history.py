@@ -23,20 +23,24 @@ def history(
     run: RunDirectory, beside: Mapping[str, Measurement[Measures]] | None = None
 ) -> History[Measures]:
     """All measurements; `beside` as in `History`. RunError for one of another version."""
-    config, kind = run.config, measures_type(run)
-    measured = run.ledger.stages("measure")
+    config = run.config
+    kind = measures_type(run)
+    measurements = []
+    for stage in run.ledger.stages("measure"):
+        measurements.append(Measurement(stage.generation, kind.read(stage.facts)))
     schedule = config.schedule
     return History(
-        tuple(config.measured),
-        tuple(Measurement(generation, kind.read(facts)) for _, generation, _, facts, _ in measured),
-        config.game,
-        config.measuring_judge.name,
-        config.utility,
-        config.league_ratings.kind.replace("_", " "),
-        schedule.roles if isinstance(schedule, Roles) else {},
-        beside or {},
-        kind,
-        tuple(part.quantity for part in config.measures),
+        learners=tuple(config.measured),
+        measurements=tuple(measurements),
+        game=config.game,
+        judge=config.measuring_judge.name,
+        utility=config.utility,
+        rating_unit=config.league_ratings.kind.replace("_", " "),
+        roles=schedule.roles if isinstance(schedule, Roles) else {},
+        beside=beside or {},
+        kind=kind,
+        added=tuple(part.quantity for part in config.measures),
+        learn=bool(config.learning),
     )
 
 

@@ -4,9 +4,10 @@ import datetime
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from equipoise.blocks.html import Page
@@ -87,7 +88,8 @@ def page(
     kind = measures_type(run)
     measured = history(run, beside)
     recorded = records(run, sample)
-    sampled = recorded.sample
+    titles = run.config.judge_titles
+    sampled = replace(recorded.sample, judgements=titled(recorded.sample.judgements, titles))
     size = SampleSize(len(sampled.matches), sampled.total)
     totals = counts(run, recorded.stages)
     compared = list(against_start(run.ledger))
@@ -109,7 +111,8 @@ def page(
         reports = judge_report(sampled.matches, sampled.judgements, run.config.utility)
         sections += judge_sections(reports, size)
     sections += people_sections(run)
-    sections.append(losses_section(list(training_curves(run)), hand_over_rows(run)))
+    if run.config.learning:
+        sections.append(losses_section(list(training_curves(run)), hand_over_rows(run)))
     sections.append(counts_section(totals, drop_counts(recorded.stages)))
     sections.append(cost_of_run(run, sampled, size))
     shown, content_warning = match_cards(run, measured, recorded.stages, cards)
@@ -126,13 +129,29 @@ def page(
     warnings += unread_reviews(sampled.judgements)
     now = datetime.datetime.now(datetime.UTC)
     generation = measured.last.generation if measured.last else 0
+    config = run.config
+    subtitle = f"generation {generation} of {config.generations}, seed {config.seed}"
+    if not config.generations:
+        several = "player" if len(config.players) == 1 else "players"
+        subtitle = f"{len(config.players)} {several}, measured as they are; seed {config.seed}"
     return Page(
-        run.config.name,
-        f"generation {generation} of {run.config.generations}, seed {run.config.seed}",
-        now.strftime("%Y-%m-%d %H:%M UTC"),
-        tuple(sections),
-        tuple(warnings),
+        config.name, subtitle, now.strftime("%Y-%m-%d %H:%M UTC"), tuple(sections), tuple(warnings)
     )
+
+
+def titled(judgements: Iterable[Judgement], titles: Mapping[str, str]) -> list[Judgement]:
+    """Judgements whose judges, and votes in their names, are called as readers know them."""
+    renamed = []
+    for judgement in judgements:
+        name = judgement.judge
+        title = titles.get(name, name)
+        votes = []
+        for vote in judgement.votes:
+            if vote.by == name:
+                vote = msgspec.structs.replace(vote, by=title)
+            votes.append(vote)
+        renamed.append(msgspec.structs.replace(judgement, judge=title, votes=tuple(votes)))
+    return renamed
 
 
 def cost_of_run(run: RunDirectory, sample: Sample, size: SampleSize) -> Section:
@@ -143,7 +162,8 @@ def cost_of_run(run: RunDirectory, sample: Sample, size: SampleSize) -> Section:
         durations.append(Duration(time.stage, time.seconds))
         for part, seconds in time.parts.items():
             durations.append(Duration(part, seconds, inside=time.stage))
-    return cost_section(accounts, tokens(sample, MEETING), size, durations)
+    spent = tokens(sample, MEETING)
+    return cost_section(accounts, spent, size, durations, run.config.currency)
 
 
 def unread_reviews(judgements: Iterable[Judgement]) -> list[str]:
@@ -284,7 +304,7 @@ def training_sections(
     """Sections that compare players in training, where they play alike."""
     config = run.config
     names = list(config.players)
-    if len(names) < 2 or not config.game.symmetric:
+    if len(names) < 2 or not config.game.symmetric or not config.generations:
         return
     triples = 0.0
     if measured.last:
@@ -299,7 +319,7 @@ def training_sections(
         yield standing_against_score_section(clouds, correlations, unit, scores.unit)
     judge = config.judge_of(config.measured[0]).name
     table = match_up_table(recorded.sample, names, judge, config.utility)
-    yield match_ups_section(table, judge, size)
+    yield match_ups_section(table, config.judge_titles[judge], size)
 
 
 def standing_against_score(

@@ -133,6 +133,7 @@ def progress(run: RunDirectory) -> dict[str, Any]:
     named_counts = counts(run, stage_records(run))
     facts["records"] = {name.replace(" ", "_"): value for name, value in named_counts.items()}
     facts["time"] = {name: time_facts(time) for name, time in stage_times(stages).items()}
+    facts["currency"] = run.config.currency
     facts["spent"] = {}
     for account, spent in run.ledger.accounts().items():
         amounts = asdict(spent).items()
@@ -159,8 +160,15 @@ def progress(run: RunDirectory) -> dict[str, Any]:
 def judge_facts(run: RunDirectory) -> Iterator[dict[str, Any]]:
     """What each judge judged in each part of the run, and an example of what it did not."""
     known = {judge.name: judge for judge in run.config.every_judge}
+    titles = run.config.judge_titles
     for name, part, count, missing in run.ledger.judges():
-        facts = {"judge": name, "part": part, "judgements": count, "without_score": missing}
+        facts = {
+            "judge": name,
+            "title": titles.get(name, name),
+            "part": part,
+            "judgements": count,
+            "without_score": missing,
+        }
         if missing:
             examples = run.ledger.without_score(name, part)
             reasons = [each.reason for each in examples]

@@ -126,9 +126,12 @@ class RunArena(Arena):
         if key not in self._meetings:
             t = max(first.generation, second.generation)
             matches = self._side_by_side(first, second, samples, t)
+            stage = f"{t}/meet/{first}/{second}/{judge.name}"
+            if self.run.ledger.stage_facts(stage) is None:
+                self.run.ledger.add_matches(matches)
             judgements = record_judgements(
                 self.run,
-                f"{t}/meet/{first}/{second}/{judge.name}",
+                stage,
                 judge,
                 judge_context(self.run, t),
                 matches,
@@ -159,7 +162,6 @@ class RunArena(Arena):
             others = second_answers.get(prompt, ())
             for i, pair in enumerate(zip(turns, others, strict=False)):
                 matches.append(self._meeting(prompt, i, (first, second), pair, t))
-        self.run.ledger.add_matches(matches)
         return matches
 
     def _meeting(

@@ -204,6 +204,25 @@ class RunConfig(Settings):
         judges = (self.judge, *self.judges.values(), self.evaluate.judge, *measuring, *of_sets)
         return [judge for judge in judges if judge is not None]
 
+    @property
+    def currency(self) -> str:
+        """The currency of all prices of the run; "" where nothing has a price."""
+        return next(iter(self._currencies()), "")
+
+    def _currencies(self) -> set[str]:
+        priced = [getattr(player, "prices", None) for _, player in self.every_player()]
+        return {prices.currency for prices in priced if prices is not None}
+
+    @property
+    def judge_titles(self) -> dict[str, str]:
+        """A judge's name in the ledger -> what readers call it; of equal titles the names stay."""
+        titles = {judge.name: judge.title for judge in self.every_judge}
+        shown = {}
+        for name, title in titles.items():
+            is_taken = list(titles.values()).count(title) > 1
+            shown[name] = name if is_taken else title
+        return shown
+
     def every_player(self) -> Iterator[tuple[str, Player]]:
         """(place, player) of every player in the settings, those that judges ask among them."""
         for name in type(self).model_fields:
@@ -312,6 +331,7 @@ class RunConfig(Settings):
         self._check_rounding()
         self._check_rewards()
         self._check_kept()
+        self._check_prices()
         for tracker in self.report_to:
             if find_spec(tracker) is None:
                 raise ValueError(f"report_to: '{tracker}' is not installed; pip install {tracker}")
@@ -325,6 +345,13 @@ class RunConfig(Settings):
                     f"players.{name}.max_prompt: is where prompts are cut; set too_long: "
                     "cut_prompt, or leave it out"
                 )
+
+    def _check_prices(self) -> None:
+        """Raises ValueError for prices in several currencies, which cannot be added up."""
+        known = self._currencies()
+        if len(known) > 1:
+            names = " and ".join(sorted(known))
+            raise ValueError(f"prices: are in {names}; those of one run are in one currency")
 
     def _check_names(self) -> None:
         """Raises ValueError for faulty names of players, and where no such player learns."""

@@ -1,1 +1,1 @@
-"""Equipoise among its neighbours: their matches as runs, a leaderboard, their environments."""
+"""Equipoise among its neighbours: their matches as runs, their environments."""

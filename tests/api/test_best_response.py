@@ -7,10 +7,12 @@ import pytest
 from small_runs import SMALL, settings
 
 import equipoise
-from equipoise.api.best_response import prepare
+from equipoise.api.best_response import exploit_settings, prepare
 from equipoise.environments.matrix.game import KNOWN
+from equipoise.errors import ConfigError
 from equipoise.evaluation.measures import Measures
 from equipoise.evaluation.role_cross_play import RoleLeague, RoleMeasures
+from equipoise.planning.checks import check_run
 from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -176,3 +178,65 @@ def test_what_a_player_gets_is_read_off_every_kind_of_measure():
     assert isinstance(roles.roles["asker"], RoleLeague)
     assert roles.gets("a@0", "b@1").mean == 0.25 and roles.gets("b@1", "a@0") is None
     assert Measures().gets("a@0", "b@1") is None
+
+
+EVERY_GAME = {
+    "quickstart": SMALL,
+    "gpo_clerks": settings(prompts__per_generation=6, prompts__held_out=8, prompts__count=40),
+    "sparta_clerks": settings(prompts__per_generation=6, prompts__held_out=4, prompts__test=4),
+    "kuhn_poker": settings(prompts__count=40, prompts__per_generation=12, prompts__held_out=4),
+    "psro_kuhn": [],
+    "gpo_contextual": [],
+    "rock_paper_scissors": [],
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("recipe", EVERY_GAME)
+def test_every_player_of_every_game_can_have_one(recipe, tmp_path):
+    overrides = [text for text in EVERY_GAME[recipe] if text != "-s"]
+    with new_run(recipe_loader.load(recipe, overrides), tmp_path / "run") as run:
+        for name in run.config.players:
+            values, _ = exploit_settings(run, PlayerId(name), "", "")
+            assert check_run(recipe_loader.load(values)).config.learning == ["exploiter"]
+
+
+@pytest.mark.long
+def test_a_game_of_one_seat_is_refused_by_its_setting(tmp_path):
+    reason = r"'assistance' has one seat.*; set game: answers"
+    with (
+        new_run(recipe_loader.load("gtalign_clerks"), tmp_path / "run") as run,
+        pytest.raises(ConfigError, match=reason),
+    ):
+        exploit_settings(run, PlayerId("assistant"), "", "")
+
+
+def served(url, **more):
+    """A run of two served models that only meet; a judge by rule."""
+    return {
+        "extends": "arena",
+        "player_defaults": {"base_url": url, "max_new_tokens": 9},
+        "players": {"ann": {"model": "a"}, "bob": {"model": "b"}},
+        "prompts": {"kind": "clerk_questions", "count": 30, "held_out": 5, "shrink": True},
+        "game": {"kind": "answers", "samples": 1},
+        "judge": "shorter",
+        **more,
+    }
+
+
+@pytest.mark.long
+def test_served_models_have_one_that_begins_as_a_model_here(openai_server, command, tmp_path):
+    openai_server.answer = lambda body: "a long answer" if body["model"] == "a" else "no"
+    equipoise.run(served(openai_server.url), out=tmp_path / "run", progress=False)
+    refused = command("best-response", "run@bob")
+    assert refused.code == 2 and "'bob' is served elsewhere" in refused.err
+    assert "--start MODEL" in refused.err
+    few = settings(generations=1, prompts__per_generation=4, prompts__held_out=4)
+    done = command("best-response", "run@bob", "--start", "builtin", *few, "--json")
+    assert done.code == 0, done.err
+    assert done.facts["finished"] and done.facts["gets"]["mean"] <= 0  # nothing is shorter
+    config = equipoise.open_run(done.facts["run"]).config
+    assert config.learning == ["exploiter"] and set(config.players) == {"exploiter", "bob"}
+    assert config.game.samples == 2 and config.loss.kind == "dpo"
+    assert config.players["exploiter"].max_new_tokens == 9
+    assert config.learner.learning_rate == 2e-4  # by the size of its model

@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from equipoise_neighbours.leaderboard import write_leaderboard
 
 import equipoise
 from equipoise.api.played_elsewhere import record_matches
@@ -74,7 +73,7 @@ def test_an_arena_is_rated_judged_and_reported(command, tmp_path):
     assert facts["beside"] == "lmarena" and facts["matches"] == 60
     assert run.rerate(judge="shorter").ratings[-1][0].name == "m_7b_llama"  # the shortest name
     assert run.report().read_text().count("gpt_4_1106_preview")
-    assert "claude-2.1" in write_leaderboard(run.path).read_text()
+    assert "claude-2.1" in run.leaderboard().read_text()
     assert command("check", "arena").code == 0
 
 
@@ -319,7 +318,7 @@ def test_matches_of_each_with_itself_advise_nothing_that_imports_lack(tmp_path):
     rows = [battle(model, model, "tie") for model in MODELS]
     record_matches([write(tmp_path / "rows.jsonl", rows)], "lmarena", tmp_path / "run")
     with pytest.raises(RunError, match=r"no two different players met in training$"):
-        write_leaderboard(tmp_path / "run")
+        equipoise.open_run(tmp_path / "run").leaderboard()
 
 
 def test_episodes_of_several_agents_and_of_one(tmp_path):

@@ -20,9 +20,10 @@ from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import PayoffTable
 from equipoise.planning.cost import CostEstimate
 from equipoise.planning.counts import RunCounts
+from equipoise.planning.endpoint_plan import EndpointPlan
 from equipoise.planning.first_recipe import JudgeTrial
 from equipoise.planning.phases import PhaseMemory
-from equipoise.planning.run_plan import EndpointPlan, RunPlan
+from equipoise.planning.run_plan import RunPlan
 from equipoise.ratings.base import Rating
 from equipoise.runs import recipe_loader
 from equipoise.system.effects import Effects
@@ -70,7 +71,9 @@ PHASES = (
 
 
 def endpoint(place, money):
-    return EndpointPlan(place, "lab", 1_200, 2_400, money, money and 2 * money, {"calls": 5_000})
+    most = money and 2 * money
+    budget = {"calls": 5_000}
+    return EndpointPlan(place, "lab", 1_200, 2_400, money, most, most and 2 * most, budget, "USD")
 
 
 @pytest.fixture(scope="module")
@@ -100,13 +103,15 @@ def test_the_answer_of_a_plan(planned):
     answer = plan.answer_facts(there)
     assert answer["how long"] == "about 2.0 h at most"
     assert answer["memory"] == "2.0 GB of 8.0 GB on each accelerator at most"
-    assert answer["cost"] == "16.0 GPU hours; endpoints: about 1.75 of money"
+    assert (
+        answer["cost"] == "16.0 GPU hours; endpoints: about 1.75 USD, at most 3.50 without failures"
+    )
     unknown = planned(endpoints=(endpoint("judge", 0.5), endpoint("players.c", None)))
     assert plan.answer_facts(unknown) == {
         "can it run": "yes, on this machine",
         "how long": "not estimated",
         "memory": "not estimated: no language model learns",
-        "cost": "endpoints: not known, their `prices` are not set",
+        "cost": "endpoints: about 0.50 USD, at most 1.00 without failures; 1 have no `prices`",
     }
 
 
@@ -117,8 +122,8 @@ def test_a_plan_for_this_machine_and_for_another(planned, printed):
     assert lines[15:] == [
         "optimizer steps at most 15,000",
         "what endpoints are asked",
-        "judge 1,200 questions at most, about 0.500000 of money; if all fail until the last retry, "
-        "2,400 requests, about 1.00 of money; budget: calls 5,000",
+        "judge 1,200 questions at most, about 0.50 USD (1.00 if every text is as long as it may "
+        "be); if all fail until the last retry, 2,400 requests, 2.00 USD; budget: calls 5,000",
         "what this run touches",
         "nothing beyond its own folder",
         "most memory, phase by phase",

@@ -57,11 +57,11 @@ def test_spending_is_added_up_and_told():
     assert astuple(one + two) == (1_001, 2_020, 1.5, 1, 2, 0.25)
     assert astuple(two.without_answer()) == (1_000, 2_000, 1.0, 1_000, 2_000, 1.0)
     assert two.text() == "1,000 calls, 2,000 tokens, 1 of money"
-    assert one.text() == (
-        "1 call, 20 tokens, 0.5 of money; of these unanswered: 1 call, 2 tokens, 0.25 of money"
+    assert one.text("EUR") == (
+        "1 call, 20 tokens, 0.5 EUR; of these unanswered: 1 call, 2 tokens, 0.25 EUR"
     )
-    assert one.text(priced=False) == "1 call, 20 tokens; of these unanswered: 1 call, 2 tokens"
-    assert Spending(0, 0).text(priced=False) == "0 calls, 0 tokens"
+    assert Spending(0, 0).text() == "0 calls, 0 tokens"
+    assert Spending(0, 0).text("EUR") == "0 calls, 0 tokens, 0 EUR"
 
 
 def test_a_request_is_charged_at_most_until_it_is_settled():

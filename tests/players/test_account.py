@@ -129,8 +129,8 @@ def test_time_outs_are_charged_at_the_most_and_said(openai_server, tmp_path):
     assert [move.error for move in moves[1:]] == ["tiny: no answer within 0.3 s"] * 2
     most = 2 * (len("question 1") + 16 + NEW_TOKENS)
     assert spent == Spending(3, 15 + most, 15.0 + most, 2, most, float(most))
-    assert spent.text() == (
-        "3 calls, 81 tokens, 81 of money; of these unanswered: 2 calls, 66 tokens, 66 of money"
+    assert spent.text("USD") == (
+        "3 calls, 81 tokens, 81 USD; of these unanswered: 2 calls, 66 tokens, 66 USD"
     )
 
 

@@ -475,9 +475,9 @@ def test_a_failed_row_is_not_kept(openai_server, opened):
 @pytest.mark.parametrize(
     ("small", "large", "name", "asked"),
     [
-        ({"calls": 4}, {"calls": 7}, "calls = 4: 4 calls, 60 tokens, 6e-05 of money", 4),
+        ({"calls": 4}, {"calls": 7}, "calls = 4: 4 calls, 60 tokens, 6e-05 USD", 4),
         ({"tokens": 31}, {"tokens": 1000}, "tokens = 31: 3 calls, 45 tokens", 3),
-        ({"money": 3e-5}, {}, "money = 3e-05: 2 calls, 30 tokens, 3e-05 of money", 2),
+        ({"money": 3e-5}, {}, "money = 3e-05: 2 calls, 30 tokens, 3e-05 USD", 2),
         ({"calls": 0}, {}, "calls = 0: 0 calls, 0 tokens", 0),
     ],
 )

@@ -201,11 +201,12 @@ def test_a_plan_says_what_endpoints_may_be_asked(server):
         "judge.model",
         "lab",
     )
-    assert dan.questions == planned.counts.answers > 0
+    assert 2 * dan.questions == planned.counts.answers > 0
     assert judge.questions == planned.counts.questions_to_judges > 0
     # attempts; formats of a JSON schema beside them
     assert (dan.requests, judge.requests) == (5 * dan.questions, 3 * judge.questions)
-    assert dan.money == pytest.approx(dan.questions * 0.004)
+    assert dan.money == pytest.approx(dan.questions * 0.002)  # answers of half the length
+    assert dan.money_at_most == pytest.approx(dan.questions * 0.004)
     assert dan.most_money == pytest.approx(dan.requests * 0.004)
     assert dan.text().endswith("budget: calls 50")
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from browser import Browser, needs_chromium
-from equipoise_neighbours.leaderboard import largest_gap, leaderboard, met_by_all
 
 from equipoise.blocks.html import render
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Rating
+from equipoise.report.leaderboard import largest_gap, leaderboard, met_by_all
 
 CIRCLE = [("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")]
 
