@@ -120,6 +120,7 @@ FREE = frozenset(
         "replicas",
         "retries",
         "timeout",
+        "tried_on",
     }
 )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,20 +24,23 @@ def init(
     file: Annotated[Path, typer.Argument(help="the recipe to write")] = Path("first.yaml"),
     model: Annotated[
         list[str],
-        typer.Option(help="a folder, GGUF file or Hugging Face id; again for each player"),
+        typer.Option(
+            help="a folder, GGUF file or Hugging Face id; again for each player. For arena also a "
+            "server: ADDRESS, or ADDRESS=NAME"
+        ),
     ] = [],  # noqa: B006
     data: Annotated[
         str, typer.Option(help="prompts: JSONL, JSON, CSV, TSV, Parquet, or a hub data set")
     ] = "",
     judge: Annotated[
-        str,
+        list[str],
         typer.Option(
             help="a function (file.py, module:function), a kind (gold, math, …), a model, a "
-            "server's address, or YAML; for gpo the guard",
+            "server's address, or YAML; for gpo the guard; for arena again for each of a panel",
             show_default="the recipe's",
         ),
-    ] = "",
-    method: Annotated[str, typer.Option(help="mnpo, sparta or gpo")] = "mnpo",
+    ] = [],  # noqa: B006
+    method: Annotated[str, typer.Option(help="mnpo, sparta, gpo or arena")] = "mnpo",
     hours: Annotated[float, typer.Option(help="the most that the run may take")] = 1.0,
     on: On = "",
     lora: Annotated[
@@ -49,6 +52,15 @@ def init(
             "--call/--no-call", help="ask the judge once, and refuse one without a verdict"
         ),
     ] = True,
+    prices: Annotated[
+        str,
+        typer.Option(
+            metavar="IN,OUT", help="for arena: a million tokens of a served model, in USD: 0.5,1.5"
+        ),
+    ] = "",
+    money: Annotated[
+        float | None, typer.Option(help="for arena: the most USD that each served model may cost")
+    ] = None,
     set: Set = [],  # noqa: B006
     json: Json = False,
 ) -> None:
@@ -59,14 +71,24 @@ def init(
     time. On a terminal it asks for the model, the data and the judge.
     """
     from equipoise.blocks.terminal import show_notes
+    from equipoise.errors import ConfigError
+    from equipoise.planning.first_arena import first_arena
     from equipoise.planning.first_recipe import Wishes, first_recipe
     from equipoise.system.folder import write_text
 
     check_new(file)
     if not (model and data):
         model, data, judge = ask_for_parts(model, data, judge, asks=sys.stdin.isatty() and not json)
-    wishes = Wishes(method, tuple(model), data, judge, hours, lora, on, tuple(set))
-    made = first_recipe(wishes, file, call_judge=call_judge)
+    wishes = Wishes(
+        method, tuple(model), data, "".join(judge[:1]), hours, lora, on, tuple(set), tuple(judge)
+    )
+    if method == "arena":
+        wishes = replace(wishes, prices=prices, money=money)
+        made = first_arena(wishes, file, call_judge=call_judge)
+    elif len(judge) > 1 or prices or money is not None:
+        raise ConfigError("--judge twice, --prices, --money: are for --method arena")
+    else:
+        made = first_recipe(wishes, file, call_judge=call_judge)
     write_text(file, made.text)
     show_notes(made.notes)
     if json:
@@ -88,9 +110,9 @@ def check_new(file: Path) -> None:
 
 
 def ask_for_parts(
-    model: Sequence[str], data: str, judge: str, *, asks: bool
-) -> tuple[list[str], str, str]:
-    """(models, data, judge), asked for on a terminal. Raises ConfigError elsewhere."""
+    model: Sequence[str], data: str, judge: Sequence[str], *, asks: bool
+) -> tuple[list[str], str, list[str]]:
+    """(models, data, judges), asked for on a terminal. Raises ConfigError elsewhere."""
     from equipoise.errors import ConfigError
 
     if not asks:
@@ -98,8 +120,11 @@ def ask_for_parts(
         raise ConfigError(f"give {' and '.join(missing)} (on a terminal, init asks)")
     models = list(model) or typer.prompt("model (several: with spaces)").split()
     data = data or typer.prompt("prompts (a file, or ORG/NAME)")
-    judge = judge or typer.prompt("judge (file.py, a kind, a model, an address)", default="gold")
-    return models, data, judge
+    judges = list(judge)
+    if not judges:
+        question = "judge (file.py, a kind, a model, an address)"
+        judges = [typer.prompt(question, default="gold")]
+    return models, data, judges
 
 
 def _facts_of_first(made: FirstRecipe) -> dict[str, Any]:
@@ -136,9 +161,12 @@ def print_first(made: FirstRecipe, file: Path) -> None:
         print_trial(trial)
     for endpoint in made.endpoints:
         say(endpoint)
-    say(f"{made.trainable:,} of {made.parameters:,} parameters are trained\n")
+    if made.parameters:
+        say(f"{made.trainable:,} of {made.parameters:,} parameters are trained\n")
     say(made.text)
     say(f"written to {file}; go on with: equipoise run {file}")
+    if not made.parameters:
+        say(f"and then: equipoise report runs/{file.stem} --leaderboard")
 
 
 def print_trial(trial: JudgeTrial) -> None:

@@ -4,8 +4,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from equipoise.errors import DataError
+from equipoise.errors import ConfigError, DataError, shorten
 from equipoise.judges.base import Judge, last_answers, reasons_without_answer
+from equipoise.judges.trying import fault_of_trial, first_judgeable
+from equipoise.players.base import players_in
 from equipoise.types import Judgement, Match, Prompt
 
 Verdict = dict[str, float] | str
@@ -25,6 +27,30 @@ class Pointwise(Judge):
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """A verdict for each (prompt, text), in order."""
         return [self.score(prompt, text) for prompt, text in answers]
+
+    def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """A user's own judge by rule is tried on a few made answers; one with a model is not."""
+        yield from super().faults_of_prompts(prompts)
+        has_model = "model" in type(self).model_fields or bool(list(players_in(self, "judge")))
+        if ":" not in str(self.kind) or has_model or self.in_units:
+            return
+        judgeable = first_judgeable(prompts, self.why_unjudgeable)
+        try:
+            fault = fault_of_trial(str(self.kind), judgeable, self._tried)
+        except ConfigError as error:
+            fault = str(error)
+        if fault:
+            yield fault
+
+    def _tried(self, prompt: Prompt, answer: str) -> Verdict:
+        """The verdict on a made answer. Raises ConfigError for a number that is not finite."""
+        verdict = self.score(prompt, answer)
+        if not isinstance(verdict, str) and not all(map(math.isfinite, verdict.values())):
+            raise ConfigError(
+                f"{self.kind} gave {dict(verdict)} for the answer '{shorten(answer)}': give a "
+                "number, or the reason why there is none"
+            )
+        return verdict
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         answers = [

@@ -22,6 +22,7 @@ from equipoise.errors import ConfigError, DataError, shorten
 from equipoise.judges.mathematics import Checker
 from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.judges.refusing import Phrases
+from equipoise.judges.trying import fault_of_trial, first_judgeable
 from equipoise.system.effects import READS, Code, Text
 from equipoise.system.user_parts import NotImported, file_hash, raised
 from equipoise.types import Prompt
@@ -246,6 +247,11 @@ class Call(Pointwise):
         description="package.module:function or file.py:function; file.py alone, where it has one"
     )
     code: Text = Field("", description="a hash of its file, so that an edited one judges anew")
+    tried_on: tuple[Text, ...] = Field(
+        (),
+        description="answers, not all of one score, on which the function is tried before a run "
+        "begins; none: a few made ones",
+    )
 
     @field_validator("function")
     @classmethod
@@ -279,7 +285,11 @@ class Call(Pointwise):
 
     @model_serializer(mode="wrap")
     def _settings(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
-        return {name: value for name, value in dump(self).items() if value or name != "code"}
+        settings = dump(self)
+        for name in ("code", "tried_on"):
+            if not settings.get(name):
+                settings.pop(name, None)
+        return settings
 
     def as_it_is(self) -> Self:
         code = file_hash(self.function)
@@ -292,19 +302,30 @@ class Call(Pointwise):
         return f"the prompt has no fact '{missing[0]}', which {self.function} takes"
 
     def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        """The fault that shows when the function is called once, with a made answer."""
-        prompt = next((each for each in prompts if not self.why_unjudgeable(each)), None)
-        if prompt is None:
-            return
+        """The fault that shows when the function is called with a few made answers."""
+        judgeable = first_judgeable(prompts, self.why_unjudgeable)
         try:
-            self._utilities(prompt, self._call(prompt, MADE_ANSWER))
+            fault = fault_of_trial(self.function, judgeable, self._tried, self.tried_on)
+            if fault:
+                fault += ", or name answers that it tells apart beside it, tried_on: ['…', '…']"
         except ConfigError as error:
-            yield str(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a user's function may raise anything
-            yield (
-                f"{self._raised(error)}; it was tried on the answer '{MADE_ANSWER}': return a "
-                "number for any text, or None where there is no verdict"
-            )
+            fault = str(error)
+        if fault:
+            yield fault
+
+    def _tried(self, prompt: Prompt, answer: str) -> Verdict:
+        """The verdict on a made answer. Raises ConfigError for an exception, and for NaN."""
+        advice = "return a number for any text, or None where there is no verdict"
+        try:
+            result = self._call(prompt, answer)
+        except (Exception, SystemExit) as error:
+            raise ConfigError(
+                f"{self._raised(error)}; it was tried on the answer '{shorten(answer)}': {advice}"
+            ) from error
+        verdict = self._utilities(prompt, result)
+        if isinstance(verdict, str) and result is not None:
+            raise ConfigError(f"{verdict} for the answer '{shorten(answer)}': {advice}")
+        return verdict
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         if reason := self.why_unjudgeable(prompt):
@@ -355,9 +376,6 @@ class Call(Pointwise):
     @cached_property
     def _signature(self) -> Signature:
         return Signature.of(self._function)
-
-
-MADE_ANSWER = "This is a made answer: 42."
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from equipoise.errors import ConfigError, UserError
 from equipoise.errors import shorten as shorten_text
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.judges.rules import MADE_ANSWER
+from equipoise.judges.trying import MADE_ANSWER
 from equipoise.learners.base import FEW_STEPS
 from equipoise.models.device import Hardware
 from equipoise.models.loading import LONGEST, Description, describe, load_config
@@ -41,6 +41,7 @@ from equipoise.system.yaml_text import parse_yaml
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View
 
 METHODS = ("mnpo", "sparta", "gpo")
+KNOWN = (*METHODS, "arena")  # which `planning.first_arena` writes
 ENOUGH = 3 * FEW_STEPS  # optimizer steps at which a run moves: not every prompt gives a pair
 BATCHES = ((16, 1), (16, 2), (8, 1), (8, 2), (8, 4), (4, 2), (4, 4), (2, 4))  # and epochs
 ADAPTER = 100_000_000  # parameters from which an adapter is trained in place of all weights
@@ -62,7 +63,8 @@ class Wishes:
 
     `judge`: "": the recipe's own; a kind, function, YAML mapping, model or address; `lora`: None:
     by size; `hours`: the most that it may take, on accelerators as `plan --on` takes them ("": this
-    machine); `settings`: over all that is chosen.
+    machine); `settings`: over all that is chosen. Of an arena: several `judges`, the `prices` of
+    served models as IN,OUT, and the most `money` that each may cost.
     """
 
     method: str
@@ -73,6 +75,9 @@ class Wishes:
     lora: bool | None = None
     on: str = ""
     settings: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
+    prices: str = ""
+    money: float | None = None
 
 
 @dataclass(frozen=True)
@@ -168,10 +173,7 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
     values, planned, fitted = fit(wishes, values, numbers, size, path)
     recipe = FirstRecipe(
         "",
-        [
-            {"messages": [(m.role, m.content) for m in row.messages], "facts": row.facts}
-            for row in source.training[:SHOWN]
-        ],
+        first_rows(source.training),
         sum(len(part or ()) for part in (source.training, source.held_out, source.test)),
         checked.split.dropped,
         size.parameters,
@@ -187,16 +189,25 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
     return replace(recipe, text=text)
 
 
+def first_rows(prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
+    """The first prompts as read, with their facts."""
+    rows = []
+    for prompt in prompts[:SHOWN]:
+        messages = [(message.role, message.content) for message in prompt.messages]
+        rows.append({"messages": messages, "facts": prompt.facts})
+    return rows
+
+
 def check_wishes(wishes: Wishes) -> None:
     """Raise ConfigError for wishes that no recipe can meet."""
     least = {"mnpo": 1, "sparta": 3, "gpo": 1}
     if wishes.method.startswith("gtalign"):
         raise ConfigError(
-            f"--method {wishes.method}: init writes {', '.join(METHODS)}; gtalign's task rows and "
+            f"--method {wishes.method}: init writes {', '.join(KNOWN)}; gtalign's task rows and "
             "judges are set by hand: `equipoise recipes gtalign`, docs/gtalign.md"
         )
     if wishes.method not in METHODS:
-        raise ConfigError(f"--method {wishes.method}: {nearest(wishes.method, list(METHODS))}")
+        raise ConfigError(f"--method {wishes.method}: {nearest(wishes.method, list(KNOWN))}")
     if len(wishes.models) < least[wishes.method]:
         raise ConfigError(
             f"--model: {wishes.method} needs {least[wishes.method]}, and {len(wishes.models)} are "

@@ -14,6 +14,7 @@ from equipoise.judges import mathematics
 from equipoise.judges.base import Judge
 from equipoise.judges.final_mathematics import looks_mathematical
 from equipoise.judges.gold import Gold
+from equipoise.judges.pointwise import Pointwise
 from equipoise.judges.rules import Call, Exact, Math, Refusal, Shorter, last_number, plain_text
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
@@ -420,6 +421,51 @@ def test_a_function_is_tried_once_on_a_prompt_that_has_its_facts(functions):
     (fault,) = Judge.build(f"{functions}/narrow.py:words").faults_of_prompts([prompt()])
     assert "must return a number" in fault
     assert not [*Judge.build(f"{functions}/alone.py").faults_of_prompts([prompt()])]
+
+
+def test_a_function_that_says_nothing_is_refused_and_what_was_tried_is_said(functions):
+    (functions / "dull.py").write_text(
+        "def same(prompt, text):\n    return 0.25\n"
+        "def nothing(prompt, text):\n    return float('nan')\n"
+        "def silent(prompt, text):\n    return None\n"
+        "def rare(prompt, text):\n    return float('bergamot' in text)\n"
+    )
+
+    def faults(name, **more):
+        judge = Judge.build({"kind": "call", "function": f"{functions}/dull.py:{name}", **more})
+        return [*judge.faults_of_prompts([prompt(answer=7)])]
+
+    (same,) = faults("same")
+    assert "dull.py:same gave 0.25 to every answer that it was tried on" in same
+    assert "'This is a made answer: 42.', '7'" in same
+    assert "tried_on: ['…', '…']" in same
+    (nan,) = faults("nothing")
+    assert "returned nan for the answer 'This is a made answer: 42.'" in nan
+    assert faults("silent") == []  # without a score nothing is alike
+    (rare,) = faults("rare")
+    assert "gave 0 to every answer" in rare
+    assert faults("rare", tried_on=["a tea", "a tea with bergamot"]) == []
+    (alike,) = faults("rare", tried_on=["a tea", "a coffee"])
+    assert "'a tea', 'a coffee'" in alike
+    tried = Judge.build(
+        {"kind": "call", "function": f"{functions}/dull.py:rare", "tried_on": ["a"]}
+    )
+    assert tried.name == Judge.build(f"{functions}/dull.py:rare").name  # it changes no score
+
+
+class Flat(Pointwise):
+    """A judge of one's own that tells nothing apart."""
+
+    kind: str = "flat"
+
+    def score(self, prompt, text):
+        return {"score": 2.0}
+
+
+def test_a_class_of_ones_own_is_tried_too():
+    judge = Judge.build(f"{__name__}:Flat")
+    (fault,) = judge.faults_of_prompts([prompt()])
+    assert "Flat gave 2 to every answer" in fault
 
 
 @pytest.mark.long

@@ -275,7 +275,9 @@ def test_a_recipe_is_written_that_runs(command, rows, judge, tmp_path):
 @pytest.mark.parametrize("method", ["sparta", "gpo"])
 def test_each_method_gets_a_recipe(command, rows, judge, tmp_path, method):
     if method == "gpo":
-        (tmp_path / "myjudge.py").write_text("def safe(prompt, text):\n    return 0.5\n")
+        (tmp_path / "myjudge.py").write_text(
+            "def safe(prompt, text):\n    return 0.5 + (len(text) > 99) / 4\n"
+        )
     data = rows(HARMFUL if method == "gpo" else ROWS).name
     models = ["--model", "builtin"] * (3 if method == "sparta" else 1)
     options = settings(shaping=[]) if method == "gpo" else []
