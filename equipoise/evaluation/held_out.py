@@ -32,7 +32,12 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.ledger.facts import Estimate
 from equipoise.payoffs.intervals import Interval, win_rate
-from equipoise.payoffs.regret import deviation_gains, exploitability_gains, maximum_interval
+from equipoise.payoffs.regret import (
+    deviation_gains,
+    exploitability_gains,
+    largest_gap,
+    maximum_interval,
+)
 from equipoise.payoffs.table import PayoffTable, cross_play, cross_play_by_prompt, tally
 from equipoise.types import PlayerId, Turn
 
@@ -140,6 +145,11 @@ class HeldOut(Evaluation):
         tables = {name: self._cross_play(arena, league, judge) for name, judge in by_name.items()}
         scoring = {player: judge for player, judge in judges.items() if not judge.compares}
         best_replies, deviations = self._gains(arena, t, league, scoring)
+        for player, judge in judges.items():
+            if judge.compares:
+                table = tables[judge.name]
+                gap, _ = largest_gap(table, table.players.index(str(player)))
+                best_replies[str(player)] = Estimate.of(gap)
         return league_measures(
             arena,
             judges,

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.payoffs.intervals import Interval, level_together, payoff_interval
+from equipoise.payoffs.table import PayoffTable
 
 
 def exploitability_gains(payoff_PNN: np.ndarray, player: int) -> np.ndarray:
@@ -95,6 +96,21 @@ def largest_gain(
     high = max(highs)
     estimate = float(np.clip(largest - excess, low, high))
     return Interval(estimate, low, high, int(prompts_K[best])), best
+
+
+def largest_gap(table: PayoffTable, player: int) -> tuple[Interval, int | None]:
+    """The most that anybody gains against a player with its interval, and who (None: nobody).
+
+    Of opponents met on two prompts or more; the interval holds for all of them at once.
+    """
+    met = [j for j in np.flatnonzero(table.clusters_NN[:, player] > 1) if j != player]
+    gain, best = largest_gain(
+        table.payoff_NN[met, player], table.se_NN[met, player], table.clusters_NN[met, player]
+    )
+    if best is None:
+        return gain, None
+    gap = Interval(max(gain.mean, 0.0), max(gain.low, 0.0), max(gain.high, 0.0), gain.n)
+    return gap, int(met[best]) if gap.mean > 0 else None
 
 
 def maximum_interval(

@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from equipoise.blocks import league_sections as league
 from equipoise.blocks.html import Page
 from equipoise.blocks.section import Section, Table, number
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
-from equipoise.payoffs.intervals import Interval
-from equipoise.payoffs.regret import largest_gain
+from equipoise.payoffs.intervals import Interval, difference, level_together
+from equipoise.payoffs.regret import largest_gap
 from equipoise.payoffs.table import PayoffTable
+from equipoise.payoffs.told_apart import rank_ranges
 from equipoise.ratings.base import Rating, count_outcomes, table_outcomes
 from equipoise.ratings.nash_average import NashAverage, max_entropy_nash
 
@@ -20,7 +22,7 @@ MOST_RESAMPLED = 40  # players up to which the equilibrium is solved anew for re
 MOST_CYCLES = 10
 COLUMNS = (
     "player",
-    "place",
+    "places",
     "rating",
     "interval",
     "prompts",
@@ -58,7 +60,8 @@ def leaderboard(
         weights = max_entropy_nash(payoff_NN).tolist()
         mixture = dict(zip(inside, weights, strict=True))
     mass = nash_mass(table, mixture)
-    rows = [board_row(i, rating, table, mass) for i, rating in enumerate(named)]
+    places = place_ranges(named)
+    rows = [board_row(i, rating, table, mass, places[i]) for i, rating in enumerate(named)]
     sections = (
         Section(
             "leaderboard",
@@ -97,9 +100,10 @@ def board_lead(table: PayoffTable, judge: str, kind: str) -> str:
     return (
         f"By {table.prompts:,} prompt{plural}, on which {judge} compared answers of two players "
         f"{comparisons:,} times; rated by {kind}. Answers to one prompt count together in every "
-        "interval. A player's exploitability is the pay-off of whoever does best against it, 0 "
-        "where nobody beats it; the interval holds for all opponents at once. Its Nash mass is its "
-        "share of the mixture that no player beats."
+        "interval. A player's places are those that its rating leaves open, of all players at "
+        "once. Its exploitability is the pay-off of whoever does best against it, 0 where nobody "
+        "beats it; the interval holds for all opponents at once. Its Nash mass is its share of the "
+        "mixture that no player beats."
     )
 
 
@@ -119,10 +123,36 @@ def table_of(table: PayoffTable, names: Sequence[str], titles: Mapping[str, str]
     )
 
 
+def place_ranges(ratings: Sequence[Rating]) -> list[tuple[int, int]]:
+    """Each player's first and last possible place, which hold for all players together."""
+    players = len(ratings)
+    pairs = max(1, players * (players - 1) // 2)
+    joint = NormalDist().inv_cdf(0.5 + level_together(pairs) / 2)
+    wider = joint / NormalDist().inv_cdf(0.975)
+    intervals = []
+    for rating in ratings:
+        low = rating.value - wider * (rating.value - rating.low)
+        high = rating.value + wider * (rating.high - rating.value)
+        intervals.append(Interval(rating.value, low, high, 0))
+    low_NN = np.zeros((players, players))
+    high_NN = np.zeros((players, players))
+    for i, own in enumerate(intervals):
+        for j, other in enumerate(intervals):
+            lead = difference(other, own)
+            low_NN[i, j] = lead.low
+            high_NN[i, j] = lead.high
+    return rank_ranges(low_NN, high_NN)
+
+
 def board_row(
-    i: int, rating: Rating, table: PayoffTable, mass: Mapping[str, Interval]
+    i: int,
+    rating: Rating,
+    table: PayoffTable,
+    mass: Mapping[str, Interval],
+    places: tuple[int, int],
 ) -> tuple[str, ...]:
-    """The row of the player in place `i`."""
+    """The row of the player at `i`, who may have any of the `places`."""
+    first, last = places
     is_other_N = np.arange(len(table.players)) != i
     count_N = table.count_NN[i] * is_other_N
     wins_N = (1 + table.filled(0.0)[i]) / 2
@@ -131,7 +161,7 @@ def board_row(
     digits = 1 if abs(rating.value) >= 10 else 3
     return (
         rating.name,
-        str(i + 1),
+        str(first) if first == last else f"{first} to {last}",
         number(rating.value, digits=digits),
         f"{rating.low:.{digits}f} to {rating.high:.{digits}f}",
         f"{int(table.prompts_N[i]):,}",
@@ -152,21 +182,6 @@ def met_by_all(table: PayoffTable) -> list[int]:
         fewest = int(missing_N[::-1].argmax())
         rest.pop(len(rest) - 1 - fewest)
     return rest
-
-
-def largest_gap(table: PayoffTable, player: int) -> tuple[Interval, int | None]:
-    """The most that anybody gains against a player with its interval, and who (None: nobody).
-
-    Of opponents met on two prompts or more; the interval holds for all of them at once.
-    """
-    met = [j for j in np.flatnonzero(table.clusters_NN[:, player] > 1) if j != player]
-    gain, best = largest_gain(
-        table.payoff_NN[met, player], table.se_NN[met, player], table.clusters_NN[met, player]
-    )
-    if best is None:
-        return gain, None
-    gap = Interval(max(gain.mean, 0.0), max(gain.low, 0.0), max(gain.high, 0.0), gain.n)
-    return gap, int(met[best]) if gap.mean > 0 else None
 
 
 def nash_mass(table: PayoffTable, mixture: Mapping[str, float]) -> dict[str, Interval]:

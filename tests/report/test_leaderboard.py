@@ -5,9 +5,10 @@ import pytest
 from browser import Browser, needs_chromium
 
 from equipoise.blocks.html import render
+from equipoise.payoffs.regret import largest_gap
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Rating
-from equipoise.report.leaderboard import largest_gap, leaderboard, met_by_all
+from equipoise.report.leaderboard import leaderboard, met_by_all, place_ranges
 
 CIRCLE = [("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")]
 
@@ -37,7 +38,7 @@ def test_of_a_circle_everybody_has_a_third_and_is_beaten():
     rows = cells(page)
     assert {row[-1].partition(" %")[0] for row in rows.values()} == {"33.3"}
     assert rows["rock"][6] == "paper" and rows["rock"][5].startswith("0.50 (")
-    assert rows["rock"][3:5] == ("80", "50.0 %")
+    assert rows["rock"][3:5] == ("80", "50.0 %")  # prompts, of which each was asked of two
     (cycle,) = cells(page, "cycles").items()
     assert cycle == ("paper → rock → scissors → paper", ("0.50",)) or "rock" in cycle[0]
     assert page.warnings == ("circles!",)
@@ -99,3 +100,29 @@ def test_in_a_browser(tmp_path):
         assert browser.complaints() == [] and browser.requests() == []
     finally:
         browser.close()
+
+
+def test_prompts_are_counted_and_not_matches():
+    pays = tally(
+        Meeting(first, second, 1.0 if n % 3 else -1.0, f"prompt {n}")
+        for first, second in (("a", "b"), ("a", "c"), ("b", "c"))
+        for n in range(20)
+        for _ in range(16)
+    )
+    page = leaderboard("x", ratings("abc"), pays, "elo", "alice")
+    assert {row[3] for row in cells(page).values()} == {"20"}
+    lead = page.sections[0].lead
+    assert lead.startswith(
+        "By 20 prompts, on which alice compared answers of two players 960 times"
+    )
+
+
+def test_places_are_ranges_that_hold_together():
+    apart = [Rating("a", 1200.0, 1190.0, 1210.0), Rating("b", 1000.0, 990.0, 1010.0)]
+    assert place_ranges(apart) == [(1, 1), (2, 2)]
+    near = [*apart, Rating("c", 995.0, 985.0, 1005.0)]
+    assert place_ranges(near) == [(1, 1), (2, 3), (2, 3)]
+    # 14 apart, which two intervals alone just tell, and not all three pairs at once
+    alone = [Rating("a", 1000.0, 991.0, 1009.0), Rating("b", 987.0, 978.0, 996.0)]
+    assert place_ranges(alone) == [(1, 1), (2, 2)]
+    assert place_ranges([*alone, Rating("c", 500.0, 490.0, 510.0)])[0] == (1, 2)
