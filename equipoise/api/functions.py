@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from equipoise.planning import run_plan as planning
 from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader as library
 from equipoise.runs.named_sets.sets import Sweep
+from equipoise.system.given_functions import MODULE, give_all
 
 
 def run(
@@ -30,8 +31,9 @@ def run(
 
     Args: recipe: a packaged recipe's name, a YAML file, or a mapping like one (it may have
     `extends`); settings: over the recipe's, as `{"generations": 2, "policy.model": …, "prompts":
-    {"held_out": 50}}`; a component may be a kind, a mapping, a component or its class; out: the
-    run's folder, None: runs/ and the recipe's name; overwrite: replace an earlier run there.
+    {"held_out": 50}}`; a component may be a kind, a mapping, a component or its class, a judge or a
+    measure also a function, and prompts a list of texts or rows, or a data frame; out: the run's
+    folder, None: runs/ and the recipe's name; overwrite: replace an earlier run there.
 
     Raises ConfigError and DataError before anything is played, RunError where a run is there
     already, and Stopped on Ctrl-C, which leaves a run that can be resumed.
@@ -101,12 +103,16 @@ def run_to_measure(
     yield target if isinstance(target, Run) else Run(target, trust=trust)
 
 
-def open_run(path: str | Path, *, trust: bool = False) -> Run:
+def open_run(
+    path: str | Path, *, trust: bool = False, functions: Sequence[Callable[..., Any]] = ()
+) -> Run:
     """The run in a folder, to read it or go on with it.
 
     `trust`: parts of the run's own may be imported and executed, also to read it, and its keys may
-    be sent, whoever began it. Raises RunError where there is no run.
+    be sent, whoever began it. `functions`: those that the run was begun with from Python, which a
+    new process is given again. Raises RunError where there is no run.
     """
+    give_all(functions)
     return Run(path, trust=trust)
 
 
@@ -134,6 +140,8 @@ def command_text(recipe: library.Recipe, settings: library.Overrides, folder: Pa
     texts = settings
     if isinstance(settings, Mapping):
         plain = library.plain_values(settings)
+        if MODULE in json.dumps(plain):  # a function that only this process has
+            return ""
         texts = [f"{key}={json.dumps(value)}" for key, value in plain.items()]
     options = [part for text in texts for part in ("-s", text)]
     return shlex.join(["equipoise", "run", str(recipe), *options, "--out", str(folder)])

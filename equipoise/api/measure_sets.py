@@ -1,7 +1,7 @@
 """Measures a run's players, a model or an endpoint on named sets; nothing is trained."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId
 
+PROMPTS = {"prompt", "messages", "question", "instruction"}  # columns of rows
+
 
 def measure(
     run: RunDirectory,
@@ -32,7 +34,7 @@ def measure(
     monitor: Monitor,
 ) -> list[BenchmarkResult]:
     """`Run.evaluate` of an open run. Raises Stopped on Ctrl-C: the same call goes on."""
-    many = on if isinstance(on, list | tuple) else [on]
+    many = on if isinstance(on, list | tuple) and not are_rows(on) else [on]
     by = judge and recipe_loader.component(Judge, judge, (), "--judge").as_it_is()
     below = as_trained(run) if trained else None
     sets = named_sets(many, by, settings, sweep, below)
@@ -43,6 +45,13 @@ def measure(
         raise Stopped(
             "stopped; everything recorded so far is kept, and the same command goes on"
         ) from None
+
+
+def are_rows(on: Any) -> bool:
+    """True for a list of rows with prompts, in place of a list of sets."""
+    if not isinstance(on, list | tuple) or not on:
+        return False
+    return all(isinstance(each, Mapping) and PROMPTS.intersection(each) for each in on)
 
 
 def measure_sets(

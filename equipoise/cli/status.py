@@ -50,7 +50,7 @@ def print_status(facts: dict[str, Any]) -> None:
         rows.append((f"  {stage}", duration(time["seconds"])))
         for part, inside in time.get("parts", {}).items():
             rows.append((f"    {part}", f"{duration(inside)} of these"))
-    currency = facts["currency"]
+    currency = facts.get("currency", "")
     for account, spent in facts["spent"].items():
         rows.append((f"spent by {account}", Spending(**spent).text(currency)))
     for line in facts["cautions"]:

@@ -28,6 +28,7 @@ from equipoise.evaluation.role_cross_play import has_roles, role_scores, role_tu
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import Interval
 from equipoise.system.effects import Text
+from equipoise.system.given_functions import given_name
 from equipoise.system.user_parts import stays_unimported
 from equipoise.types import PlayerId, Turn
 
@@ -56,7 +57,8 @@ class Measure(Component):
         """The measure for a mapping, a kind, or whatever names a judge: its scores are measured."""
         if isinstance(value, Mapping) and "judge" in value and "kind" not in value:
             value = {**value, "kind": "judge"}
-        if isinstance(value, str) and not cls.names_a_measure(value):
+        is_function = isinstance(value, Mapping) and "source" in value
+        if is_function or (isinstance(value, str) and not cls.names_a_measure(value)):
             value = {"kind": "judge", "judge": value}
         return super().build(value)
 
@@ -168,7 +170,10 @@ class JudgeScore(AnswersMeasure):
 
     @property
     def name(self) -> str:
-        return self.title or self.judge.name
+        own = self.judge.name
+        if given_name(str(getattr(self.judge, "function", ""))):
+            own = self.judge.title
+        return self.title or own
 
     def planned(self, run_plan: EvaluationPlan, samples: int, played: bool) -> Workload:
         new = super().planned(run_plan, samples, played)

@@ -24,6 +24,7 @@ from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.judges.refusing import Phrases
 from equipoise.judges.trying import fault_of_trial, first_judgeable
 from equipoise.system.effects import READS, Code, Text
+from equipoise.system.given_functions import given_name
 from equipoise.system.user_parts import NotImported, file_hash, raised
 from equipoise.types import Prompt
 
@@ -247,6 +248,9 @@ class Call(Pointwise):
         description="package.module:function or file.py:function; file.py alone, where it has one"
     )
     code: Text = Field("", description="a hash of its file, so that an edited one judges anew")
+    source: Text = Field(
+        "", description="its source text, where it was given from Python and has no file"
+    )
     tried_on: tuple[Text, ...] = Field(
         (),
         description="answers, not all of one score, on which the function is tried before a run "
@@ -272,6 +276,8 @@ class Call(Pointwise):
     def name(self) -> str:
         """`file:function`, with a hash for a file in another folder; or the import path."""
         file, _, function = self.function.rpartition(":")
+        if given_name(self.function):
+            return function
         if not file.endswith(".py"):
             return self.function
         name = f"{Path(file).stem}:{function}"
@@ -281,12 +287,12 @@ class Call(Pointwise):
     @property
     def title(self) -> str:
         """The function's name."""
-        return self.function.rpartition(":")[2]
+        return given_name(self.function) or self.function.rpartition(":")[2]
 
     @model_serializer(mode="wrap")
     def _settings(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
         settings = dump(self)
-        for name in ("code", "tried_on"):
+        for name in ("code", "source", "tried_on"):
             if not settings.get(name):
                 settings.pop(name, None)
         return settings

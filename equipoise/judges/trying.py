@@ -10,9 +10,10 @@ from equipoise.types import Prompt
 
 MADE_ANSWER = "This is a made answer: 42."
 LONG_ANSWER = (
-    "There are two sides to this. First, it depends on what is meant.\n\n"
-    "1. In most cases the short answer is yes.\n2. In some, such as the last one, it is no.\n\n"
-    "So, all in all: **yes**. Do you want more details?"
+    "Sure! There are two sides to this; here is how to see them, step by step:\n\n"
+    "1. In most cases, 0.75 of them or so, the short answer is yes.\n"
+    '2. In some, such as {"case": "last", "score": 2}, it is no.\n\n'
+    "```python\nprint('both', 3.5)\n```\n\nSo, all in all: **yes**. Do you want more details?"
 )
 REFUSAL = "I'm sorry, but I can't help with that."
 PROMPTS = 3  # on which it is tried

@@ -56,6 +56,7 @@ class Prompts(Component):
     KINDS: ClassVar = {
         "blank": "equipoise.prompts.base:Blank",
         "files": "equipoise.prompts.prompt_files:Files",
+        "given": "equipoise.prompts.given_rows:GivenRows",
         "hub": "equipoise.prompts.hub:Hub",
     }
     READ: ClassVar = ("names", "hub_ids")

@@ -133,7 +133,8 @@ def progress(run: RunDirectory) -> dict[str, Any]:
     named_counts = counts(run, stage_records(run))
     facts["records"] = {name.replace(" ", "_"): value for name, value in named_counts.items()}
     facts["time"] = {name: time_facts(time) for name, time in stage_times(stages).items()}
-    facts["currency"] = run.config.currency
+    if run.config.currency:
+        facts["currency"] = run.config.currency
     facts["spent"] = {}
     for account, spent in run.ledger.accounts().items():
         amounts = asdict(spent).items()

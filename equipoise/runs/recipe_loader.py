@@ -17,9 +17,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from equipoise.component import Component, Settings, import_path, nearest
 from equipoise.errors import ConfigError, shorten
+from equipoise.prompts.given_rows import as_prompts, rows_of
 from equipoise.runs import suggestions
 from equipoise.runs.config import RunConfig
 from equipoise.system.effects import effects_of
+from equipoise.system.given_functions import give
 from equipoise.system.packaged_recipes import recipe_descriptions, recipe_folder
 from equipoise.system.user_parts import may_name_code, only_reading
 from equipoise.system.yaml_text import check_plain, parse_yaml, read_yaml
@@ -103,8 +105,8 @@ def component(
     values = plain_values(given)
     if not isinstance(values, dict | str):
         raise ConfigError(
-            f"{option}: needs a kind, a mapping of settings, a component or its class, and this is "
-            f"of type {type(values).__name__}; a function is named: 'file.py:function'"
+            f"{option}: needs a kind, a mapping of settings, a component or its class, or a "
+            f"function, and this is of type {type(values).__name__}"
         )
     if isinstance(values, str):
         values = parse_mapping(values, option)
@@ -168,6 +170,8 @@ def _with_extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
     if isinstance(recipe, Mapping):
         check_plain(recipe, title(recipe))
         values, home = plain_values(recipe), Path()
+        if "prompts" in values:
+            values["prompts"] = as_prompts(values["prompts"])
     elif isinstance(recipe, str | Path):
         values, home = _read_yaml(recipe), Path(recipe).parent
         place = Path(recipe).resolve()
@@ -271,7 +275,9 @@ def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any], part: str = "
 
 
 def plain_values(value: Any) -> Any:
-    """A value from Python as YAML would give it: a component, or its class, as its settings."""
+    """A value from Python as YAML would give it: a component, or its class, as its settings; a
+    function by its path, with its source text where it has no module; a data frame as its rows.
+    """
     if isinstance(value, type) and issubclass(value, Component):
         return import_path(value)
     if isinstance(value, Component):
@@ -282,7 +288,15 @@ def plain_values(value: Any) -> Any:
         return {str(key): plain_values(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain_values(inner) for inner in value]
-    return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Path):
+        return str(value)
+    rows = rows_of(value)
+    if rows is not None:
+        return rows
+    if callable(value) and not isinstance(value, type):
+        path, source = give(value)
+        return {"kind": path, "source": source} if source else path
+    return value
 
 
 # -- overrides
@@ -295,7 +309,10 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
         for key, value in overrides.items():
             path = _full_path(str(key).split("."), values)
             check_plain(value, f"settings['{shorten(str(key))}']")
-            _put(values, path, plain_values(value))
+            plain = plain_values(value)
+            if path == ["prompts"]:
+                plain = as_prompts(plain)
+            _put(values, path, plain)
             for leaf in _leaves(path, value):
                 origins[leaf] = f"settings['{key}']"
         return origins

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from equipoise.errors import RunError
+from equipoise.system.given_functions import absent
 from equipoise.system.plugins import installed_kinds
 
 OWN_PACKAGE = "equipoise."
@@ -109,6 +110,8 @@ def import_module(path: str) -> ModuleType:
     A file's folder is searched for modules after everything else, as the current one is.
     """
     if not is_in_file(path):
+        if reason := absent(path):
+            raise ImportError(reason)
         if is_users(path):
             search_current_folder()
         return importlib.import_module(path.partition(":")[0])
@@ -142,7 +145,7 @@ def import_hint(path: str) -> str:
     """What may be meant instead of an import path that leads nowhere."""
     module, _, name = path.partition(":")
     file = f"{module.replace('.', '/')}.py"
-    if is_in_file(path) or not is_users(path):
+    if is_in_file(path) or not is_users(path) or absent(path):
         return ""
     if Path(file).is_file():
         return f"; the file in this folder is named as {file}:{name}"

@@ -11,6 +11,7 @@ from equipoise.component import Component
 from equipoise.errors import ConfigError, shorten
 from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.base import Judge
+from equipoise.prompts.given_rows import as_prompts
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.recipe_loader import Overrides
@@ -109,6 +110,8 @@ def _value_text(value: Any) -> str:
 def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(given, Component | type) or not isinstance(given, str | Path | Mapping):
         given = recipe_loader.plain_values(given)
+    if isinstance(given, list):  # a data frame's rows
+        return [("given", {"kind": "prompts", "prompts": as_prompts(given)})]
     if isinstance(given, Mapping):
         return _by_name(dict(recipe_loader.plain_values(given)))
     text = str(given)
