@@ -298,7 +298,7 @@ class Judge(Component):
 
     @property
     def title(self) -> str:
-        """What readers call the judge: its kind, and the model that it asks."""
+        """The judge's name for readers: its kind, and the model that it asks."""
         model = getattr(self, "model", None)
         if isinstance(model, Player):
             model = getattr(model, "model", None)

@@ -51,14 +51,14 @@ class EndpointPlan:
 
     def text(self) -> str:
         """The plan to read, on one line."""
-        asked = f"{self.questions:,} questions at most"
+        text = f"{self.questions:,} questions at most"
         failing = f"{self.requests:,} requests"
         if self.money is not None:
-            asked += f", about {amount(self.money)} {self.currency}"
-            asked += f" ({amount(self.money_at_most)} if every text is as long as it may be)"
+            text += f", about {amount(self.money)} {self.currency}"
+            text += f" ({amount(self.money_at_most)} if every text is as long as it may be)"
             failing += f", {amount(self.most_money)} {self.currency}"
         limits = ", ".join(f"{name} {limit:,}" for name, limit in self.budget.items())
-        return f"{asked}; if all fail until the last retry, {failing}; budget: {limits or 'none'}"
+        return f"{text}; if all fail until the last retry, {failing}; budget: {limits or 'none'}"
 
 
 def amount(money: float | None) -> str:
@@ -88,18 +88,18 @@ def plan_endpoints(
 ) -> Iterator[EndpointPlan]:
     """Plan each endpoint's questions, requests and money."""
     prompt = mean_tokens(prompts)
-    asked: dict[str, list[Questions]] = defaultdict(list)
+    by_place: dict[str, list[Questions]] = defaultdict(list)
     for name in config.players:
         answers = float(work.training_moves.get(name, 0) + work.measuring_moves.get(name, 0))
         if name in config.measured:
             answers += sum(of_set.answers for of_set in sets) / len(config.measured)
-        asked[f"players.{name}"].append(Questions(answers, prompt))
+        by_place[f"players.{name}"].append(Questions(answers, prompt))
     for place, judge in judge_places(config).items():
         for matches, seats in work.judged.get(judge.name, ()):
             for to, questions in judge_questions(config, judge, place, seats, prompt).items():
                 for each in questions:
                     count = matches * each.count
-                    asked[to].append(Questions(count, each.tokens, each.quoted, is_verdict=True))
+                    by_place[to].append(Questions(count, each.tokens, each.quoted, is_verdict=True))
     for of_set in sets:
         judge = config.evaluate.sets[of_set.name].judge
         if judge is None or not of_set.questions:
@@ -110,22 +110,22 @@ def plan_endpoints(
         for to, questions in of_each.items():
             for each in questions:
                 count = of_set.questions * each.count / whole
-                asked[to].append(Questions(count, each.tokens, each.quoted, is_verdict=True))
+                by_place[to].append(Questions(count, each.tokens, each.quoted, is_verdict=True))
     answer = max(map(longest_answer, config.players.values()), default=0)
     for place, player in config.every_player():
         if isinstance(player, Endpoint):
-            yield endpoint_plan(place, player, asked[place], answer)
+            yield endpoint_plan(place, player, by_place[place], answer)
 
 
 def endpoint_plan(
-    place: str, player: Endpoint, asked: Sequence[Questions], answer: int
+    place: str, player: Endpoint, questions: Sequence[Questions], answer: int
 ) -> EndpointPlan:
     """The plan of one endpoint; `answer`: tokens of the longest answer that may be quoted."""
-    count = math.ceil(sum(each.count for each in asked))
+    count = math.ceil(sum(each.count for each in questions))
     longest = player.max_new_tokens
     usual_money = 0.0
     most_money = 0.0
-    for each in asked:
+    for each in questions:
         usual_reply = USUAL_SHARE * longest
         if each.is_verdict:
             usual_reply = min(USUAL_VERDICT, longest)
@@ -171,17 +171,19 @@ def judge_questions(
     A judge with no model of its own asks the run's players, which share its questions.
     """
     pool = len(config.players)
-    asked: dict[str, list[Questions]] = defaultdict(list)
+    by_place: dict[str, list[Questions]] = defaultdict(list)
     for to, asking in asked_players(judge, place):
         count = asking.questions(seats, pool) or judge.questions(seats, pool)
         tokens = question_tokens(asking) + prompt
-        asked[to].append(Questions(count, tokens, asking.quoted_answers(seats)))
-    if not asked:
+        by_place[to].append(Questions(count, tokens, asking.quoted_answers(seats)))
+    if not by_place:
         count = judge.questions(seats, pool) / pool
         tokens = question_tokens(judge) + prompt
         for name in config.players:
-            asked[f"players.{name}"].append(Questions(count, tokens, judge.quoted_answers(seats)))
-    return asked
+            by_place[f"players.{name}"].append(
+                Questions(count, tokens, judge.quoted_answers(seats))
+            )
+    return by_place
 
 
 def asked_players(

@@ -94,7 +94,7 @@ def leaderboard(
 
 
 def board_lead(table: PayoffTable, judge: str, kind: str) -> str:
-    """What the board rests on, and how its columns are read."""
+    """The sentences on the prompts behind the board, and on its columns."""
     comparisons = int(np.triu(table.count_NN, 1).sum())
     plural = "" if table.prompts == 1 else "s"
     return (

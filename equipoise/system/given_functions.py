@@ -70,16 +70,16 @@ def given_name(path: str) -> str:
 
 
 def absent(path: str) -> str:
-    """What to do where a given function is not in this process; "" where it is, or is no such."""
+    """A hint where a given function is not in this process; "" where it is, or is no such."""
     named = NAMED.fullmatch(path)
     if named is None or hasattr(given_module(), path.partition(":")[2]):
         return ""
     name, begun_with = named.groups()
     others = []
     for known in vars(given_module()):
-        found = NAMED.fullmatch(f"{MODULE}:{known}")
-        if found and found[1] == name:
-            others.append(found[2])
+        match = NAMED.fullmatch(f"{MODULE}:{known}")
+        if match and match[1] == name:
+            others.append(match[2])
     if others:
         return (
             f"the function '{name}' is not the one that this was begun with: its source has the "
