@@ -29,8 +29,8 @@ def made_answers(prompt: Prompt) -> list[str]:
     for fact in prompt.facts.values():
         if isinstance(fact, str | int | float) and not isinstance(fact, bool):
             rights.append(str(fact))
-    asked = prompt.messages[-1].content if prompt.messages else ""
-    answers = [MADE_ANSWER, *rights[:3], LONG_ANSWER, REFUSAL, asked, ""]
+    question = prompt.messages[-1].content if prompt.messages else ""
+    answers = [MADE_ANSWER, *rights[:3], LONG_ANSWER, REFUSAL, question, ""]
     return list(dict.fromkeys(answers))
 
 

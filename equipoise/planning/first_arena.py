@@ -175,10 +175,10 @@ def arena_comments(recipe: FirstRecipe) -> dict[str, str]:
         about = amount(sum(each.money or 0.0 for each in priced))
         most = amount(sum(each.money_at_most or 0.0 for each in priced))
         cost = f"about {about} {priced[0].currency}, at most {most} without failures"
-    asked = planned.counts.questions_to_judges
+    questions = planned.counts.questions_to_judges
     lines = {f"players.{name}": "" for name in planned.config.players}  # each on its own
     return lines | {
-        "": f"{planned.counts.answers:,} answers, {asked:,} questions to judges; {cost}",
+        "": f"{planned.counts.answers:,} answers, {questions:,} questions to judges; {cost}",
         "prompts": f"{recipe.row_count:,} rows; held_out: those that everybody answers",
         "judge": "a panel of served models is asked about every two answers in both orders",
     }
