@@ -183,6 +183,9 @@ def main() -> None:
         rows += read(arguments.folder / name)
     console = Console(width=200, soft_wrap=True)
     console.print(table(rows), highlight=False, markup=False)
+    if arguments.json:
+        kept = [{key: value for key, value in row.items() if key != "row"} for row in rows]
+        write_rows(arguments.json, {}, kept)
     shown: Counter[str] = Counter()
     for row in rows:
         scores = {key: row[key] for key in graders_of(row)}
@@ -191,10 +194,8 @@ def main() -> None:
         if len(set(known)) > 1 and shown[row["source"]] < arguments.show:
             shown[row["source"]] += 1
             ending = row["row"]["answer"][-300:]
-            console.print(row["source"], row["number"], right, row["row"]["facts"], ending)
-    if arguments.json:
-        kept = [{key: value for key, value in row.items() if key != "row"} for row in rows]
-        write_rows(arguments.json, {}, kept)
+            line = f"{row['source']} {row['number']} {right} {row['row']['facts']} {ending!r}"
+            console.print(line, highlight=False, markup=False)
 
 
 if __name__ == "__main__":
