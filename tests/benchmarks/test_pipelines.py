@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import pipeline_mnpo, pipeline_sparta
+from benchmarks import pipeline_gtalign, pipeline_mnpo, pipeline_sparta
 from benchmarks.pipeline_stages import Comparison, golden, leaves
 from equipoise.runs import recipe_loader
 
+DATA = Path("../shared/data/gtalign")
 GOLDEN = Path(__file__).parent / "pipelines"
 
 
@@ -42,6 +43,21 @@ def test_sparta_as_released_computes_the_releases_numbers(tmp_path):
     comparison = pipeline_sparta.compare_arrays(theirs, json.loads(json.dumps(ours)))
     assert not [stage.name for stage in comparison.stages if stage.different]
     assert sum(stage.compared for stage in comparison.stages) > 1000
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not DATA.is_dir(), reason="GTAlign's rows are not at hand")
+def test_gtalign_as_released_computes_the_releases_numbers():
+    ours = golden(pipeline_gtalign.our_arrays(pipeline_gtalign.make_batch(DATA)))
+    theirs = released("gtalign")
+    assert theirs["rows"]["math-hard"]["test rows in training"] == 274  # of 353
+    # The rows at hand may be fewer than the release's.
+    rows = {task: pipeline_gtalign.our_rows(DATA / task) for task in pipeline_gtalign.TASKS}
+    for task in pipeline_gtalign.TASKS:
+        theirs["rows"][task] = pipeline_gtalign.released_rows(DATA / task)
+    comparison = pipeline_gtalign.compare_arrays(theirs | {"repairs": []}, ours | {"rows": rows})
+    different = {stage.name for stage in comparison.stages if stage.different}
+    assert different == {"advantages of the GRPO run"}
 
 
 def test_a_difference_that_nothing_explains_is_seen():
