@@ -1,4 +1,4 @@
-"""The notebook runs from its first cell to its last, with and without pandas."""
+"""The notebooks run from their first cell to their last, that of a first run without pandas, too."""
 
 from pathlib import Path
 
@@ -7,6 +7,9 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "first_run.ipynb"
+OWN_DATA = NOTEBOOK.with_name("own_data.ipynb")
+SETTINGS = '{"generations": 2, "per_generation": 30, "held_out": 40}'
+TINY = '{"generations": 1, "per_generation": 8, "held_out": 6}'
 WHOLE = '{"generations": 2, "prompts": {"per_generation": 200, "held_out": 100}}'
 FEW = '{"generations": 1, "prompts": {"per_generation": 12, "held_out": 8}}'
 # What asks whether a package is there finds no pandas; transformers goes on with its own.
@@ -35,3 +38,21 @@ def test_the_notebook_runs(before, tmp_path, monkeypatch):
     assert "\x1b" not in printed
     assert outputs[-1].data["text/plain"] == "'report.html'"
     assert (tmp_path / "runs" / "first" / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_the_notebook_of_own_data_compares_three_losses(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(OWN_DATA.parents[1]))
+    notebook = nbformat.read(OWN_DATA, as_version=4)
+    (trains,) = [cell for cell in notebook.cells if SETTINGS in cell.source]
+    trains.source = trains.source.replace(SETTINGS, TINY)
+    place = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=300, resources=place).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    texts = [output.data["text/plain"] for output in outputs if "data" in output]
+    (compared,) = [text for text in texts if "mnpo − dpo" in text]
+    assert "dpo − ipo" in compared
+    assert texts[-1] == "'report.html'"
+    for loss in ("mnpo", "dpo", "ipo"):
+        written = (tmp_path / "runs" / loss / "config.yaml").read_text()
+        assert "def brief_and_right" in written
