@@ -263,14 +263,14 @@ def _trainer_arguments(
     from transformers import TrainingArguments
 
     from equipoise.learners.recomputing import checkpointing
+    from equipoise.models.activation_checkpoints import trainer_arguments
     from equipoise.models.device import choose_device
 
     save_steps = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
     saving: dict[str, Any] = {}
     if settings.gradient_checkpointing in (True, "selective"):
-        saving["activation_checkpointing"] = True
         keywords = checkpointing(settings.gradient_checkpointing)
-        saving["activation_checkpointing_kwargs"] = keywords
+        saving = trainer_arguments(TrainingArguments, keywords)
     return TrainingArguments(
         output_dir=str(scratch),
         num_train_epochs=1,

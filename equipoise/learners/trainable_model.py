@@ -13,6 +13,7 @@ from equipoise.learners.fine_tuning import model_to_train, seed_adapter
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.recomputing import checkpointing
 from equipoise.learners.sharding import Sharding, place_model
+from equipoise.models.activation_checkpoints import enable_checkpoints
 from equipoise.models.loading import Dtype, load_model
 from equipoise.models.packing import PackedBatch
 from equipoise.models.progress import quiet
@@ -60,9 +61,7 @@ class TrainableModel:
             if player.start is not None and settings.kl and trained:
                 self._base.add_frozen(_start_adapter(name), player.start)
         if settings.gradient_checkpointing and trained:
-            self.model.activation_checkpointing_enable(
-                checkpointing(settings.gradient_checkpointing)
-            )
+            enable_checkpoints(self.model, checkpointing(settings.gradient_checkpointing))
             self.model.enable_input_require_grads()
         self.activate()
 
@@ -157,7 +156,7 @@ class Critic(nn.Module):
         )
         body.requires_grad_(True)
         if settings.gradient_checkpointing:
-            body.activation_checkpointing_enable(checkpointing(settings.gradient_checkpointing))
+            enable_checkpoints(body, checkpointing(settings.gradient_checkpointing))
         return cls(body.base_model, body.config.get_text_config().hidden_size)
 
     def forward(self, packed: PackedBatch, hidden_NH: torch.Tensor | None) -> torch.Tensor:

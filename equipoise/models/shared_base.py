@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equipoise.models.activation_checkpoints import disable_checkpoints, has_checkpoints
 from equipoise.models.adapters import Lora, add_adapter, load_adapter, resolve
 from equipoise.models.device import choose_device
 from equipoise.models.loading import Loading, load_model, torch_dtype
@@ -130,7 +131,7 @@ class SharedBase:
         """The model without a trace of its adapters while the context is open, to be wrapped."""
         configs = vars(self.model).pop("peft_config", None)
         layers = _take_out_adapters(self.model)
-        saves_memory = self.model.is_activation_checkpointing
+        saves_memory = has_checkpoints(self.model)
         try:
             yield self.model
         finally:
@@ -140,8 +141,8 @@ class SharedBase:
                 setattr(parent, name, layer)
             if configs is not None:
                 self.model.peft_config = configs
-            if not saves_memory and self.model.is_activation_checkpointing:
-                self.model.activation_checkpointing_disable()
+            if not saves_memory and has_checkpoints(self.model):
+                disable_checkpoints(self.model)
             self.model.eval()
 
     def release(self) -> None:

@@ -23,6 +23,7 @@ from equipoise.learners.sampled_policy import PolicyUpdate
 from equipoise.learners.sharding import ProcessRank, Sharding
 from equipoise.learners.trainable_model import TrainableModel
 from equipoise.losses import kl as kls
+from equipoise.models.activation_checkpoints import has_checkpoints
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
@@ -608,10 +609,10 @@ def test_what_nothing_asks_for_is_not_kept(make, adapter_folder):
 @pytest.mark.long
 def test_what_only_samples_keeps_no_reference_and_no_checkpoints(make, adapter_folder):
     made = make(estimator="batch", gradient_checkpointing=True)
-    assert made.model.is_activation_checkpointing
+    assert has_checkpoints(made.model)
     given = (made.settings, made.player, "policy", 3, made.device, Resources())
     sampling = TrainableModel(*given, trained=False)
-    assert not sampling.model.is_activation_checkpointing
+    assert not has_checkpoints(sampling.model)
     with sampling.reference() as model:
         assert model is None
     start = make({**ADAPTER, "adapter": str(adapter_folder("llama", 1)[1])}, estimator="batch")
@@ -696,7 +697,7 @@ def test_a_critic_is_the_policys_model_or_another_under_a_head_of_zeros(make, mo
         assert made.critic.head.weight.shape == (1, 32)
         assert not made.critic.head.weight.any()
         assert made.critic.head.bias.tolist() == [0]
-        assert not made.critic.body.is_activation_checkpointing
+        assert not has_checkpoints(made.critic.body)
     assert make(critic="head").critic.body is None
     asked = []
     own.critic.body.register_forward_pre_hook(
@@ -706,7 +707,7 @@ def test_a_critic_is_the_policys_model_or_another_under_a_head_of_zeros(make, mo
     assert asked
     assert not any(asked)
     saving = make(critic="model", gradient_checkpointing=True)
-    assert saving.critic.body.is_activation_checkpointing
+    assert has_checkpoints(saving.critic.body)
 
 
 @pytest.mark.parametrize("critic", ["model", "head"])

@@ -9,6 +9,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 from transformers import AutoModelForCausalLM
 
 from equipoise.learners.recomputing import _policy, checkpointing
+from equipoise.models.activation_checkpoints import enable_checkpoints
 
 IDS = torch.arange(24).reshape(2, 12) + 5
 CHEAP = torch.ops.aten.silu.default
@@ -29,7 +30,7 @@ class Counting(TorchDispatchMode):
 def passes(model, setting, dtype=None):
     """Loss, gradients, and what the backward pass ran."""
     if setting:
-        model.activation_checkpointing_enable(checkpointing(setting))
+        enable_checkpoints(model, checkpointing(setting))
     model.train().zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype is not None):
         loss = model(IDS, use_cache=False).logits.float().square().mean()
