@@ -136,11 +136,11 @@ def parse_answer(text: str, marks: Marks | None = None) -> Answer:
     if marks == PARTED:
         return Answer(text)
     if "<|channel|>" in text and (marks is None or "<|channel|>" in marks.opening):
-        channels = _by_channels(text)
+        channels = answer_of_channels(text)
         if channels is not None:
             return channels
     if marks is not None:
-        return _unwrapped(_by_marks(text, marks))
+        return without_wrapper(answer_between_marks(text, marks))
     if BARE_CHANNEL.match(text):
         thoughts, final, answer = text.rpartition(BARE_FINAL)
         if not final:
@@ -148,17 +148,17 @@ def parse_answer(text: str, marks: Marks | None = None) -> Answer:
         return Answer(answer.lstrip(), (thoughts,))
     answer = Answer(text)
     for _ in KNOWN:  # thoughts of one kind after thoughts of another
-        known = _marks_of(answer.text)
+        known = known_marks(answer.text)
         if known is None or answer.unfinished:
             break
-        following = _by_marks(answer.text, known)
+        following = answer_between_marks(answer.text, known)
         if following.text == answer.text:
             break
         answer = replace(following, thoughts=(*answer.thoughts, *following.thoughts))
-    return _unwrapped(answer)
+    return without_wrapper(answer)
 
 
-def _marks_of(text: str) -> Marks | None:
+def known_marks(text: str) -> Marks | None:
     """The known marks by which a text thinks: those that it begins with, or that it ends by."""
     beginning = text.lstrip()[:NEAR].casefold()
     for marks in KNOWN:
@@ -171,7 +171,7 @@ def _marks_of(text: str) -> Marks | None:
     return KNOWN[endings.index(ending[0].casefold())]
 
 
-def _by_marks(text: str, marks: Marks) -> Answer:
+def answer_between_marks(text: str, marks: Marks) -> Answer:
     """The answer in a text whose thoughts stand between these marks.
 
     An end without a beginning ends a thought that the prompt began, unless a sentence mentions it.
@@ -184,12 +184,12 @@ def _by_marks(text: str, marks: Marks) -> Answer:
     nested = 0  # beginnings within a thought that have no end so far
     explained = 0  # beginnings in the answer's own prose that have no end so far
     position = 0
-    for mark in _pattern(marks).finditer(text):
+    for mark in marks_pattern(marks).finditer(text):
         kind = mark.lastgroup
         if kind == "fence":
             fenced ^= not inside
             continue
-        if _is_quoted(text, mark, inside) or (fenced and not inside):
+        if is_quoted(text, mark, inside) or (fenced and not inside):
             continue
         before = text[position : mark.start()]
         if kind == "opening":
@@ -198,11 +198,11 @@ def _by_marks(text: str, marks: Marks) -> Answer:
                     nested += 1
                 else:
                     position = mark.end()
-            elif _begins_thought(text, mark, before, begun):
+            elif begins_thought(text, mark, before, begun):
                 pieces.append(before)
                 inside = begun = True
                 position = mark.end()
-            elif not _is_mention(text, mark):
+            elif not is_mention(text, mark):
                 explained += 1
         elif inside:
             thoughts.append(before)
@@ -211,7 +211,7 @@ def _by_marks(text: str, marks: Marks) -> Answer:
             position = mark.end()
         elif explained:
             explained -= 1
-        elif nested or not _is_mention(text, mark):
+        elif nested or not is_mention(text, mark):
             nested = max(0, nested - 1)
             thoughts.append("".join((*pieces, before)))
             pieces = []
@@ -228,7 +228,7 @@ def _by_marks(text: str, marks: Marks) -> Answer:
 
 
 @cache
-def _pattern(marks: Marks) -> re.Pattern[str]:
+def marks_pattern(marks: Marks) -> re.Pattern[str]:
     opening = re.escape(marks.opening.strip())
     closing = re.escape(marks.closing.strip())
     return re.compile(
@@ -237,7 +237,7 @@ def _pattern(marks: Marks) -> re.Pattern[str]:
     )
 
 
-def _begins_thought(text: str, mark: re.Match[str], before: str, begun: bool) -> bool:
+def begins_thought(text: str, mark: re.Match[str], before: str, begun: bool) -> bool:
     """True if a mark outside of thoughts begins one: at the answer's beginning, or, where it has
     thought already, at that of a line or before its end.
     """
@@ -249,7 +249,7 @@ def _begins_thought(text: str, mark: re.Match[str], before: str, begun: bool) ->
     return begun and (starts_line or ends_line)
 
 
-def _is_quoted(text: str, mark: re.Match[str], inside: bool) -> bool:
+def is_quoted(text: str, mark: re.Match[str], inside: bool) -> bool:
     """True if a mark stands in quotes or, outside of thoughts, in code within its line."""
     start, end = mark.span()
     before = text[max(0, start - NEAR) : start]
@@ -261,7 +261,7 @@ def _is_quoted(text: str, mark: re.Match[str], inside: bool) -> bool:
     return not inside and line_before.count("`") % 2 == 1 and "`" in line_after
 
 
-def _is_mention(text: str, mark: re.Match[str]) -> bool:
+def is_mention(text: str, mark: re.Match[str]) -> bool:
     """True if a sentence goes on around a mark: "the </think> tag ends it"."""
     before = text[max(0, mark.start() - NEAR) : mark.start()]
     after = text[mark.end() : mark.end() + NEAR]
@@ -270,13 +270,13 @@ def _is_mention(text: str, mark: re.Match[str]) -> bool:
     )
 
 
-def _by_channels(text: str) -> Answer | None:
+def answer_of_channels(text: str) -> Answer | None:
     """The answer in a text of channels, of which `final` is for the reader; None: it has none."""
     if not re.match(r"\s*<\|(?:start|channel)\|>", text):
         return None
     thoughts: list[str] = []
     finals: list[str] = []
-    for name, content in _channels(text):
+    for name, content in channels_of(text):
         if name == "final":
             finals.append(content)
         else:
@@ -286,7 +286,7 @@ def _by_channels(text: str) -> Answer | None:
     return Answer("\n\n".join(finals), tuple(thoughts))
 
 
-def _channels(text: str) -> Iterator[tuple[str, str]]:
+def channels_of(text: str) -> Iterator[tuple[str, str]]:
     position = 0
     while mark := CHANNEL.search(text, position):
         ending = CHANNEL_END.search(text, mark.end())
@@ -295,7 +295,7 @@ def _channels(text: str) -> Iterator[tuple[str, str]]:
         position = end
 
 
-def _unwrapped(answer: Answer) -> Answer:
+def without_wrapper(answer: Answer) -> Answer:
     """The answer after a thought without a tag that encloses the whole of it."""
     inner = answer.text.strip()
     if not answer.thoughts:
@@ -335,20 +335,20 @@ def normalised(text: str) -> str:
     if text.isascii():
         return text.replace("\r\n", "\n")
     pieces = []
-    for are_marks, run in groupby(text.replace("\r\n", "\n"), _is_combining):
+    for are_marks, run in groupby(text.replace("\r\n", "\n"), is_combining):
         run_text = "".join(run)
         pieces.append(run_text[:COMBINING] if are_marks else run_text)
     composed = unicodedata.normalize("NFC", "".join(pieces))
-    plain = "".join(map(_plain_character, composed))
+    plain = "".join(map(plain_character, composed))
     return unicodedata.normalize("NFC", plain).translate(TABLE)
 
 
-def _is_combining(character: str) -> bool:
+def is_combining(character: str) -> bool:
     return unicodedata.combining(character) != 0
 
 
 @cache
-def _plain_character(character: str) -> str:
+def plain_character(character: str) -> str:
     if character.isascii():
         return character
     category = unicodedata.category(character)

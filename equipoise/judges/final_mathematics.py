@@ -141,7 +141,7 @@ def final_piece(text: str) -> Piece | None:
     """
     boxes = list(BOX.finditer(text))
     if boxes:
-        return _boxed(text, boxes)
+        return boxed_piece(text, boxes)
     after_mark = text.rpartition("####")[2].strip()
     if "####" in text and after_mark:
         return Piece(after_mark.splitlines()[0], True)
@@ -156,14 +156,14 @@ def final_piece(text: str) -> Piece | None:
     correction = list(CORRECTED.finditer(stated))
     if correction:
         stated = stated[correction[-1].end() :]
-    ending = _end_of_statement(stated)
+    ending = end_of_statement(stated)
     piece = stated[:ending].strip(' *_`"')
     if not re.search(r"[\d\\$½¼¾⅓⅔π∞]|\w", piece):
         return Piece(text, False)
     return Piece(piece, True)
 
 
-def _boxed(text: str, boxes: list[re.Match[str]]) -> Piece | None:
+def boxed_piece(text: str, boxes: list[re.Match[str]]) -> Piece | None:
     """The content of the last box, with those that an "and" or a comma joins to it."""
     contents: list[str] = []
     beginning = len(text)
@@ -186,7 +186,7 @@ def _boxed(text: str, boxes: list[re.Match[str]]) -> Piece | None:
     content = ", ".join(contents)
     inner = list(BOX.finditer(content))
     if inner:
-        return _boxed(content, inner)
+        return boxed_piece(content, inner)
     return Piece(content, True) if content else None
 
 
@@ -206,7 +206,7 @@ def closing_brace(text: str, opening: int) -> int | None:
     return None
 
 
-def _end_of_statement(stated: str) -> int:
+def end_of_statement(stated: str) -> int:
     """The end of the statement: that of its sentence or line, outside of formulas."""
     formula = re.match(r"\$\$?|\\\[|\\\(", stated)
     if formula:
@@ -231,30 +231,30 @@ def as_latex(text: str, *, decimal_comma: bool = False) -> str:
     text = re.sub(r"([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)", lambda run: f"^{{{run[0].translate(RAISED)}}}", text)
     text = re.sub(r"√\s*(\d+|[a-z]\b)", r"\\sqrt{\1}", text)
     text = text.replace("π", "\\pi ").replace("∞", "\\infty ").replace("°", "^\\circ ")
-    text = re.sub(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d\d)(?!\d)", _continental, text)
+    text = re.sub(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d\d)(?!\d)", continental_number, text)
     text = GROUPED.sub(lambda match: re.sub(r"[ ,'_.]", "", match[0]), text)
     if decimal_comma:
         text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,])", r"\1.\2", text)
     vulgar = "".join(VULGAR)
-    text = re.sub(rf"(?:(?<!\d)(\d{{1,9}})\s?)?([{vulgar}])", _vulgar, text)
-    text = re.sub(r"(?<![\d/.^{])(\d+) (\d+)/(\d+)(?![\d/])", _mixed, text)
+    text = re.sub(rf"(?:(?<!\d)(\d{{1,9}})\s?)?([{vulgar}])", vulgar_fraction, text)
+    text = re.sub(r"(?<![\d/.^{])(\d+) (\d+)/(\d+)(?![\d/])", mixed_number, text)
     return SCIENTIFIC.sub(
         lambda match: rf"{match[1]} \times 10^{{{int(match[2] or match[3])}}}", text
     )
 
 
-def _continental(match: re.Match[str]) -> str:
+def continental_number(match: re.Match[str]) -> str:
     """1.500,00 as 1500.00."""
     return f"{match[1].replace('.', '')}.{match[2]}"
 
 
-def _vulgar(match: re.Match[str]) -> str:
+def vulgar_fraction(match: re.Match[str]) -> str:
     over, under = VULGAR[match[2]].split("/")
     over = int(match[1] or 0) * int(under) + int(over)
     return rf"\frac{{{over}}}{{{under}}}"
 
 
-def _mixed(match: re.Match[str]) -> str:
+def mixed_number(match: re.Match[str]) -> str:
     whole, over, under = (int(part) for part in match.groups())
     return rf"\frac{{{whole * under + over}}}{{{under}}}"
 
@@ -266,7 +266,7 @@ def right_piece(gold: str) -> str:
     if "####" in text and after_mark:
         return after_mark
     boxes = list(BOX.finditer(text))
-    piece = _boxed(text, boxes) if boxes else None
+    piece = boxed_piece(text, boxes) if boxes else None
     return piece.text if piece else text.strip()
 
 
@@ -320,7 +320,7 @@ def readings(piece: Piece, gold: str) -> Iterator[str]:
         # What stands behind "=" is what a sentence comes to, unless it goes on to say more.
         ends_equation = "=" in text and MORE.search(after) is None
         chosen = numbers[0] if piece.apart or ends_equation else numbers[-1]
-        yield f"${_number(chosen)}$"
+        yield f"${latex_number(chosen)}$"
     yield text
 
 
@@ -349,7 +349,7 @@ def is_formula(text: str) -> bool:
     return names <= FUNCTIONS and not SHORT_WORDS.search(text)
 
 
-def _number(match: re.Match[str]) -> str:
+def latex_number(match: re.Match[str]) -> str:
     sign = "-" if (match["sign"] or "").startswith("-") else ""
     value = f"{sign}{match['number']}"
     if match["scale"]:

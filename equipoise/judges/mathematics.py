@@ -129,19 +129,19 @@ def serve(timeout: float) -> None:
     import math_verify.grader
 
     compare_numbers_relatively(math_verify.grader)
-    _limit_memory()
+    limit_memory()
     if hasattr(signal, "SIGPROF"):
         signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
     logging.disable(logging.WARNING)  # of math-verify's, that its time limits are off
-    _write(READY)
+    write_line(READY)
     for line in sys.stdin:
-        _set_alarm(timeout)
-        verdict = _equal(math_verify, *json.loads(line))
-        _set_alarm(0)
-        _write(json.dumps(verdict) + "\n")
+        set_alarm(timeout)
+        verdict = answers_equal(math_verify, *json.loads(line))
+        set_alarm(0)
+        write_line(json.dumps(verdict) + "\n")
 
 
-def _set_alarm(timeout: float) -> None:
+def set_alarm(timeout: float) -> None:
     """End the process after this many seconds of computing; 0 takes the alarm back.
 
     PATIENCE times as many by the clock end it, too, fewer where computing is not counted.
@@ -158,12 +158,12 @@ def _set_alarm(timeout: float) -> None:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _write(line: str) -> None:
+def write_line(line: str) -> None:
     sys.stdout.write(line)
     sys.stdout.flush()
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
     try:
         import resource
     except ImportError:  # not on this system
@@ -172,7 +172,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most))
 
 
-def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
+def answers_equal(math_verify: Any, gold: str, answer: str) -> bool | str:
     """True if the final mathematics of `answer` equals `gold`; a reason where `gold` has none."""
     right = right_piece(gold)
     piece = final_piece(normalised(answer))
@@ -186,18 +186,18 @@ def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
     if SPELLED.fullmatch(right.replace(" ", "")):
         spelled = SPELLED.findall(re.sub(r"\s*:\s*", ":", piece.text)) if piece else []
         return bool(spelled) and spelled[-1] == right.replace(" ", "")
-    golds = _read(math_verify, (f"${as_latex(right)}$", right))
+    golds = read_mathematics(math_verify, (f"${as_latex(right)}$", right))
     if not golds:
         return f"the gold answer cannot be read as mathematics: {right[:80]}"
     if piece is None:
         return False
-    answers = _read(math_verify, tuple(readings(piece, right)))
+    answers = read_mathematics(math_verify, tuple(readings(piece, right)))
     equal = math_verify.verify(golds, answers, timeout_seconds=None, allow_set_relation_comp=True)
     return bool(answers) and bool(equal)
 
 
 @lru_cache(1024)  # a right answer is met with many answers
-def _read(math_verify: Any, forms: tuple[str, ...]) -> list[Any]:
+def read_mathematics(math_verify: Any, forms: tuple[str, ...]) -> list[Any]:
     """Mathematics in the first of `forms` that parses to more than text, else nothing."""
     for form in forms:
         parsed = math_verify.parse(form, parsing_timeout=None)

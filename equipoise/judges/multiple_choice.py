@@ -219,12 +219,12 @@ def mentions(text: str, options: Mapping[str, str]) -> list[Mention]:
         name = bare_text(option)
         is_own_label = name == bare_text(label)
         if name and not (is_own_label and len(name) == 1):
-            for match in re.finditer(_bounded(name), lower):
+            for match in re.finditer(whole_words_pattern(name), lower):
                 is_word = stating.DETERMINER.match(lower, match.start()) is not None
                 if not is_word and not (name[0].isdigit() and is_term(lower, match)):
                     seen.append(Mention(*match.span(), label, False))
         if len(label) == 1:
-            for match in re.finditer(_letter(label), text):
+            for match in re.finditer(letter_pattern(label), text):
                 if not is_in_calculation(text, match):
                     seen.append(Mention(*match.span(), label, True))
     seen.sort(key=lambda mention: (mention.start, -mention.end))
@@ -257,14 +257,14 @@ def is_term(text: str, number: re.Match[str]) -> bool:
     return TERM_AFTER.match(text, number.end()) is not None
 
 
-def _bounded(name: str) -> str:
+def whole_words_pattern(name: str) -> str:
     """The pattern of an option's text as whole words, in scripts that have spaces."""
     before = "" if re.match(rf"[{JOINED_SCRIPTS}]", name) else r"(?<![\w/])(?<!\d[.,])"
     after = "" if re.search(rf"[{JOINED_SCRIPTS}]\Z", name) else r"(?![\w/])(?![.,]\d)"
     return f"{before}{re.escape(name)}{after}"
 
 
-def _letter(label: str) -> str:
+def letter_pattern(label: str) -> str:
     """The pattern of an option's letter where it is one, and no word or number of a sentence."""
     upper = re.escape(label.upper())
     exact = f"{NO_LETTER_BEFORE}{upper}{NO_LETTER_AFTER}"
@@ -301,13 +301,13 @@ def spoken_of(text: str, mentioned: Sequence[Mention]) -> list[Run]:
         opens = limit == 0 and not text[:start].strip(MARKS)
         if text[start].islower() and ENUMERATED.search(text, end):
             opens = False
-        manner = _manner(before, after, opens=opens)
+        manner = manner_of(before, after, opens=opens)
         runs.append(Run(labels, start, end, manner))
         place = last + 1
     return runs
 
 
-def _manner(before: str, after: str, *, opens: bool) -> str:
+def manner_of(before: str, after: str, *, opens: bool) -> str:
     """The manner in which a sentence speaks of an option, by what stands before it and after."""
     if stating.NAMES_EXCEPTION.search(before):
         return "declared"

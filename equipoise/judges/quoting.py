@@ -93,9 +93,9 @@ def harmless(text: str, code: str, longest: int, control_tokens: Sequence[str] =
 
     `control_tokens`, the judging model's, are broken up besides those of known families.
     """
-    plain = "".join(map(_visible_character, text.replace("\r\n", "\n")))
-    plain = _beginnings((code,)).sub(r"\g<0> ", plain)
-    own = _own_tokens(tuple(control_tokens))
+    plain = "".join(map(visible_character, text.replace("\r\n", "\n")))
+    plain = beginnings_of((code,)).sub(r"\g<0> ", plain)
+    own = own_tokens(tuple(control_tokens))
     if own is not None:
         plain = own.sub(r"\g<0> ", plain)
     plain = TOKEN.sub(r"\g<open> ", plain)
@@ -103,14 +103,14 @@ def harmless(text: str, code: str, longest: int, control_tokens: Sequence[str] =
 
 
 @lru_cache(maxsize=64)
-def _own_tokens(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
+def own_tokens(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
     """A pattern of beginnings of a model's own tokens, None if known families hold them."""
     others = [token for token in tokens if len(token.strip()) > 1 and not TOKEN.search(token)]
-    return _beginnings(tuple(others)) if others else None
+    return beginnings_of(tuple(others)) if others else None
 
 
 @lru_cache(maxsize=64)
-def _beginnings(tokens: tuple[str, ...]) -> re.Pattern[str]:
+def beginnings_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
     """A pattern of a token's first half before its second half."""
     halves = [(token[: len(token) // 2], token[len(token) // 2 :]) for token in tokens]
     forms = [f"{re.escape(first)}(?={re.escape(rest)})" for first, rest in halves]
@@ -136,7 +136,7 @@ def transcript(messages: Sequence[Message]) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _visible_character(character: str) -> str:
+def visible_character(character: str) -> str:
     """The character to show for an invisible, controlling or disguised one.
 
     Line and paragraph separators become line ends. Wide or styled letters and brackets, which

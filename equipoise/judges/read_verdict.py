@@ -149,9 +149,9 @@ def read_score(
     """
 
     def parse(value: Any) -> float | Unread:
-        return _amount(value, low, high)
+        return amount_of(value, low, high)
 
-    return _last_verdict(reply, VerdictForm(keys, AMOUNT, parse, code, alone))
+    return last_verdict(reply, VerdictForm(keys, AMOUNT, parse, code, alone))
 
 
 def read_choice(
@@ -161,48 +161,48 @@ def read_choice(
     known = {label.casefold(): label for label in labels}
 
     def parse(value: Any) -> str | Unread:
-        text = re.sub(rf"^{NOUN}", "", _as_text(value).strip().casefold())
+        text = re.sub(rf"^{NOUN}", "", as_text(value).strip().casefold())
         label = known.get(text.strip(" .!*\"'"))
         if label is None:
-            return Unread(f"the verdict {_brief(value)} is none of {', '.join(labels)}")
+            return Unread(f"the verdict {brief_text(value)} is none of {', '.join(labels)}")
         return label
 
     longest_first = sorted(labels, key=len, reverse=True)
     options = "|".join(map(re.escape, longest_first))
     pattern = rf"(?:{NOUN})?(?:{options})(?!\w)"
-    return _last_verdict(reply, VerdictForm(CHOICE_KEYS, pattern, parse, code, alone))
+    return last_verdict(reply, VerdictForm(CHOICE_KEYS, pattern, parse, code, alone))
 
 
-def _last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
+def last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
     answer = parse_answer(reply)
     if answer.unfinished:
         return Unread(UNFINISHED)
     text = answer.text[-LONGEST:]
     if not text.strip():
         return Unread("the reply is empty")
-    in_objects = list(_find_in_objects(text, form))
-    in_words = _find_with_code(text, form) if form.code else _find_labelled(text, form)
+    in_objects = list(find_in_objects(text, form))
+    in_words = find_with_code(text, form) if form.code else find_labelled(text, form)
     starts = [verdict.start for verdict in in_objects]
     verdicts = in_objects + [
-        verdict for verdict in in_words if not _is_inside(verdict, in_objects, starts)
+        verdict for verdict in in_words if not is_inside(verdict, in_objects, starts)
     ]
     if form.alone:
-        verdicts = [verdict for verdict in verdicts if _is_whole(verdict, text)]
+        verdicts = [verdict for verdict in verdicts if is_whole(verdict, text)]
     if not verdicts:
         lack = " with the code of the question" if form.code else ""
         lack += " and nothing else" if form.alone else ""
-        return Unread(f"no verdict{lack} in the reply {_brief(reply)}")
+        return Unread(f"no verdict{lack} in the reply {brief_text(reply)}")
     return max(verdicts, key=lambda verdict: (verdict.end, verdict.start)).value
 
 
-def _is_whole(verdict: PlacedVerdict[V], text: str) -> bool:
+def is_whole(verdict: PlacedVerdict[V], text: str) -> bool:
     """True if nothing but marks, or a fence, stands around a verdict."""
     before, after = text[: verdict.start], text[verdict.end :]
     around = before.removesuffix("json\n") + after
     return not any(map(str.isalnum, around))
 
 
-def _is_inside(
+def is_inside(
     verdict: PlacedVerdict[V], objects: Sequence[PlacedVerdict[V]], starts: Sequence[int]
 ) -> bool:
     last = bisect_right(starts, verdict.start) - 1
@@ -212,15 +212,15 @@ def _is_inside(
 # -- objects
 
 
-def _find_in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[V]]:
+def find_in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[V]]:
     position = 0
-    for start, (end, values) in sorted(_objects(text, form).items()):
+    for start, (end, values) in sorted(objects_in(text, form).items()):
         if start >= position:
-            yield PlacedVerdict(start, end, _only_value(values, form))
+            yield PlacedVerdict(start, end, only_value(values, form))
             position = end
 
 
-def _objects(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]]:
+def objects_in(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]]:
     """Start -> (end, verdicts) of objects with verdicts, from the last to the first.
 
     At most WORK characters are read: many that never end would each be read to the end.
@@ -231,14 +231,14 @@ def _objects(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]
     literal = ESCAPE.sub(lambda escape: STAND_IN * len(escape[0]), text)
     for opening in reversed(list(re.finditer(r"\{", literal))):
         start = opening.start()
-        tree, end = _json(literal, start) if STRICT.match(literal, start) else (None, start)
+        tree, end = parse_json(literal, start) if STRICT.match(literal, start) else (None, start)
         if tree is None:
             work -= end - start
-            tree, end = _loose_object(literal, start)
+            tree, end = loose_object(literal, start)
         work -= end - start
         values: list[Any] = []
-        for pairs in _all_objects(tree):
-            values += _verdict_values(pairs, form)
+        for pairs in all_objects(tree):
+            values += verdict_values(pairs, form)
         if values:
             objects[start] = end, values
         if work < 0:
@@ -246,18 +246,18 @@ def _objects(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]
     return objects
 
 
-def _only_value(values: Sequence[Any], form: VerdictForm[V]) -> V | Unread:
+def only_value(values: Sequence[Any], form: VerdictForm[V]) -> V | Unread:
     """The value of the verdicts of one object, if it is the same."""
     distinct: dict[str, V | Unread] = {}
     for value in map(form.parse, values):
         distinct[repr(value)] = value
     if len(distinct) > 1:
-        shown = ", ".join(map(_brief, values))
+        shown = ", ".join(map(brief_text, values))
         return Unread(f"contradicting verdicts in one object: {shown}")
     return next(iter(distinct.values()))
 
 
-def _json(text: str, start: int) -> tuple[JsonObject | None, int]:
+def parse_json(text: str, start: int) -> tuple[JsonObject | None, int]:
     """The JSON object that begins at `start`, if there is one, and where reading ended."""
     try:
         return DECODER.raw_decode(text, start)
@@ -267,7 +267,7 @@ def _json(text: str, start: int) -> tuple[JsonObject | None, int]:
         return None, len(text)
 
 
-def _loose_object(text: str, start: int) -> tuple[JsonObject | None, int]:
+def loose_object(text: str, start: int) -> tuple[JsonObject | None, int]:
     """An object without inner ones in looser spelling, such as {'score': 7, code: "…",}, and where
     reading ended. Its texts are those between their quotes, as they stand.
     """
@@ -281,7 +281,7 @@ def _loose_object(text: str, start: int) -> tuple[JsonObject | None, int]:
     return None, end
 
 
-def _all_objects(tree: Any) -> Iterator[JsonObject]:
+def all_objects(tree: Any) -> Iterator[JsonObject]:
     """The objects in a parsed text, outer ones first."""
     waiting = deque([tree])
     while waiting:
@@ -293,9 +293,9 @@ def _all_objects(tree: Any) -> Iterator[JsonObject]:
             waiting += branch
 
 
-def _verdict_values(pairs: JsonObject, form: VerdictForm[V]) -> list[Any]:
+def verdict_values(pairs: JsonObject, form: VerdictForm[V]) -> list[Any]:
     """An object's values under the keys of a verdict; none where it lacks the code."""
-    if form.code and not any(_is_code(value, form.code) for _, value in pairs):
+    if form.code and not any(is_code(value, form.code) for _, value in pairs):
         return []
     return [
         value
@@ -304,14 +304,14 @@ def _verdict_values(pairs: JsonObject, form: VerdictForm[V]) -> list[Any]:
     ]
 
 
-def _is_code(value: Any, code: str) -> bool:
+def is_code(value: Any, code: str) -> bool:
     return isinstance(value, str) and value.strip() == code
 
 
 # -- plain text
 
 
-def _find_labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
+def find_labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
     """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, the whole reply.
 
     Also `boxed{7}`, where "boxed" is a key.
@@ -325,10 +325,10 @@ def _find_labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
     ]
     if BOXED in form.keys:
         patterns.insert(2, rf"\\boxed\s*\{{\s*{verdict}\s*\}}")
-    return _matches(text, patterns, form, re.IGNORECASE)
+    return matches_of(text, patterns, form, re.IGNORECASE)
 
 
-def _find_with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
+def find_with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
     """A line `CODE: 7` or `Score CODE: 7`, or a faulty object's end `…, "code": "CODE"`."""
     verdict = rf"(?P<verdict>{form.pattern})"
     names = "|".join(form.keys)
@@ -340,10 +340,10 @@ def _find_with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
         rf"{quote}(?:{names}){quote}\s*:\s*{quote}?{verdict}{quote}?\s*,"
         rf"\s*{quote}\w{{1,40}}{quote}\s*:\s*{quote}{code}{quote}",
     ]
-    return _matches(text, patterns, form, re.IGNORECASE | re.MULTILINE)
+    return matches_of(text, patterns, form, re.IGNORECASE | re.MULTILINE)
 
 
-def _matches(
+def matches_of(
     text: str, patterns: Sequence[str], form: VerdictForm[V], flags: re.RegexFlag
 ) -> list[PlacedVerdict[V]]:
     verdicts = []
@@ -354,13 +354,13 @@ def _matches(
     return verdicts
 
 
-def _amount(value: Any, low: float, high: float) -> float | Unread:
+def amount_of(value: Any, low: float, high: float) -> float | Unread:
     """A number in range, of a number or of a text like "7", "7/10" and "7 out of 10"."""
     if isinstance(value, (bool, type(None))):
-        return Unread(f"the verdict {_brief(value)} is no number")
-    shown = _as_text(value).strip()
+        return Unread(f"the verdict {brief_text(value)} is no number")
+    shown = as_text(value).strip()
     if len(shown) > LONGEST_NUMBER:
-        return Unread(f"the verdict {_brief(value)} is no number")
+        return Unread(f"the verdict {brief_text(value)} is no number")
     parts = re.fullmatch(
         rf"({NUMBER})\s*"
         r"(?:(?P<of>/|out\s+of)\s*(?P<whole>\d+(?:\.\d+)?)"
@@ -372,17 +372,17 @@ def _amount(value: Any, low: float, high: float) -> float | Unread:
         text = parts[1].replace(",", ".").replace("−", "-") if parts else shown
         number = float(text)
     except ValueError:
-        return Unread(f"the verdict {_brief(value)} is no number")
+        return Unread(f"the verdict {brief_text(value)} is no number")
     if parts and parts["to"]:
-        return Unread(f"the verdict {_brief(value)} is two numbers")
+        return Unread(f"the verdict {brief_text(value)} is two numbers")
     if parts and parts["of"] and float(parts["whole"]) != high:
-        return Unread(f"the verdict {_brief(value)} is not on the scale to {high:g}")
+        return Unread(f"the verdict {brief_text(value)} is not on the scale to {high:g}")
     if not math.isfinite(number) or not low <= number <= high:
-        return Unread(f"the verdict {_brief(value)} is not within {low:g} and {high:g}")
+        return Unread(f"the verdict {brief_text(value)} is not within {low:g} and {high:g}")
     return number
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """The value as a text; a kind's name where it has too many digits or levels."""
     try:
         return str(value)
@@ -390,6 +390,6 @@ def _as_text(value: Any) -> str:
         return f"a {type(value).__name__} that is too large"
 
 
-def _brief(value: Any) -> str:
-    text = " ".join(_as_text(value)[:LONGEST].split())
+def brief_text(value: Any) -> str:
+    text = " ".join(as_text(value)[:LONGEST].split())
     return repr(text if len(text) <= 80 else f"{text[:60]} … {text[-17:]}")

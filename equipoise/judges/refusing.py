@@ -58,12 +58,12 @@ class Phrases:
             patterns[kind].append(pattern_of(content))
         if not any(patterns[kind] for kind in ("", "?", "^", "=")):
             raise DataError("contains no phrase")
-        self.near = _any_of(patterns[""])
-        self.alone = _any_of(patterns["?"])
-        self.first = _any_of(patterns["^"])
-        self.whole = _any_of(patterns["="])
-        self.idioms = _any_of(patterns["!"])
-        self.takes_back = _any_of(patterns[">"])
+        self.near = any_of(patterns[""])
+        self.alone = any_of(patterns["?"])
+        self.first = any_of(patterns["^"])
+        self.whole = any_of(patterns["="])
+        self.idioms = any_of(patterns["!"])
+        self.takes_back = any_of(patterns[">"])
 
     def refuses(self, text: str, window: int) -> bool:
         """True if `text` refuses within its first `window` characters and does not take it back."""
@@ -127,5 +127,5 @@ def pattern_of(phrase: str) -> str:
     return f"{begins}{pattern}{ends}"
 
 
-def _any_of(patterns: list[str]) -> re.Pattern[str]:
+def any_of(patterns: list[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")

@@ -37,7 +37,7 @@ from equipoise.judges.mathematics import MEMORY, Checker
     ],
 )  # fmt: skip
 def test_which_answers_are_equal(gold, answer, equal):
-    assert mathematics._equal(math_verify, gold, answer) == equal
+    assert mathematics.answers_equal(math_verify, gold, answer) == equal
 
 
 @pytest.mark.parametrize(

@@ -132,3 +132,25 @@ def test_scores():
         said("B", choices=CITIES, answer="E")
         == "the fact 'answer' is 'E', which is none of the options"
     )
+
+
+LOADS = {"A": "8 N", "B": "12 N", "F": "20 N", "J": "45 N"}
+LONG = "The load hangs from two ropes, and each rope carries its part of the whole weight. " * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        (f"{LONG}By Newton F = m·a, so with 12 N on one side and 3 J of work we get", None),
+        (f"{LONG}Then F = 2 × 12 N and the work is 90 J for the whole lift of", None),
+        (f"{LONG}That gives 31 N. None of the given options is right, not even F.", None),
+        (f"{LONG}31 N is not among the choices, but the closest is (J).", "J"),
+        (f"{LONG}The statement that does not hold is (F).", "F"),
+        ("(a) The first rope carries 5 N. (b) The second carries 7 N. The answer is F.", "F"),
+        (f"(a) The first rope. {LONG}(b) The second rope. {LONG}", None),
+        (f"{LONG}So it carries 12 N.", "B"),
+        (f"{LONG}Twice 10 makes 20 N", None),
+    ],
+)
+def test_letters_and_numbers_of_a_calculation_are_no_options(text, stated):
+    assert stated_option(text, LOADS) == stated
