@@ -232,7 +232,7 @@ def is_whole(row: dict[str, Any]) -> bool:
 
 def main() -> None:
     """Go the way, and print what was measured; exit with 1 where it did not come to its end."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = argparse.ArgumentParser(description="A company's way to a leaderboard.")
     parser.add_argument("--out", type=Path, help="keep the folder here")
     parser.add_argument("--json", type=Path, help="write what was measured here")
     options = parser.parse_args()

@@ -104,7 +104,9 @@ class Quantity:
         return "%" if all(0 <= bound <= 1 for bound in bounds if math.isfinite(bound)) else ""
 
     def text(self, interval: Interval, unit: str) -> str:
-        """The value to read, with its interval where it has one."""
+        """The value to read, with its interval where it has one, and it is not all one number."""
+        if interval.low == interval.high == interval.mean == 0:  # a gain that nobody has
+            return number(0.0, unit, self.digits)
         if interval.n or math.isfinite(interval.low):
             return interval.text(unit)
         return number(interval.mean, unit, self.digits)

@@ -1,6 +1,7 @@
 """Prompts that are given from Python: a list of texts, of rows, or a data frame."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -93,11 +94,11 @@ def rows_of(frame: Any) -> list[Any] | None:
 
 def known_values(row: Mapping[Any, Any]) -> dict[str, Any]:
     """A row of pandas without its missing values, which are NaN there."""
-    known = {}
+    known: dict[str, Any] = {}
     for name, value in row.items():
-        is_missing = value is None or (isinstance(value, float) and value != value)
-        if not is_missing:
-            known[str(name)] = value.item() if hasattr(value, "item") else value
+        plain: Any = getattr(value, "item", lambda value=value: value)()
+        if plain is not None and not (isinstance(plain, float) and math.isnan(plain)):
+            known[str(name)] = plain
     return known
 
 

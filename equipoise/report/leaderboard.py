@@ -101,9 +101,9 @@ def board_lead(table: PayoffTable, judge: str, kind: str) -> str:
         f"By {table.prompts:,} prompt{plural}, on which {judge} compared answers of two players "
         f"{comparisons:,} times; rated by {kind}. Answers to one prompt count together in every "
         "interval. A player's places are those that its rating leaves open, of all players at "
-        "once. Its exploitability is the pay-off of whoever does best against it, 0 where nobody "
-        "beats it; the interval holds for all opponents at once. Its Nash mass is its share of the "
-        "mixture that no player beats."
+        "once. Its exploitability is the pay-off of whoever does best against it, none where "
+        "surely nobody beats it; the interval holds for all opponents at once. Its Nash mass is "
+        "its share of the mixture that no player beats."
     )
 
 
@@ -166,7 +166,7 @@ def board_row(
         f"{rating.low:.{digits}f} to {rating.high:.{digits}f}",
         f"{int(table.prompts_N[i]):,}",
         number(wins, "%"),
-        gap.text(),
+        "none" if gap.high == 0 else gap.text(),
         "" if best is None else table.players[best],
         mass[rating.name].percent() if rating.name in mass else "–",
     )

@@ -113,7 +113,11 @@ def page(
     sections += people_sections(run)
     if run.config.learning:
         sections.append(losses_section(list(training_curves(run)), hand_over_rows(run)))
-    sections.append(counts_section(totals, drop_counts(recorded.stages)))
+    used = dict(totals)
+    if not run.config.learning:  # nothing was to be learned from
+        for name in ("pairs", "log-probabilities kept"):
+            used.pop(name, None)
+    sections.append(counts_section(used, drop_counts(recorded.stages)))
     sections.append(cost_of_run(run, sampled, size))
     shown, content_warning = match_cards(run, measured, recorded.stages, cards)
     matches = int(totals["matches"])

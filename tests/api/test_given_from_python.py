@@ -7,7 +7,9 @@ import pytest
 
 import equipoise
 from equipoise.errors import ConfigError
+from equipoise.report.page import page
 from equipoise.runs import recipe_loader
+from equipoise.runs.directory import RunDirectory
 from equipoise.system import given_functions
 
 PLAYERS = {
@@ -112,3 +114,22 @@ def test_prompts_are_a_list_rows_or_a_data_frame():
     assert again.prompts == config.prompts
     with pytest.raises(ConfigError, match="a prompt is a text or a mapping, and this is int"):
         recipe_loader.load("arena", arena(judge="shorter") | {"prompts": [3]})
+
+
+@pytest.mark.long
+def test_a_report_of_models_that_nobody_trains_speaks_of_no_learning(tmp_path):
+    panel = {"kind": "panel", "judges": {"alice": "shorter", "bob": in_a_cell(CELL)}}
+    run = equipoise.run("arena", arena(judge=panel), tmp_path / "run", progress=False)
+    with RunDirectory.read(run.path, trust=True) as opened:
+        shown = page(opened)
+    names = {section.name for section in shown.sections}
+    assert not names & {"learning", "training", "standing"}
+    text = run.report().read_text()
+    for absent in ("gap of each learner", "generation 0 of 0", "ann@0:", "panel-"):
+        assert absent not in text
+    assert "mean of alice, bob" in text
+    headline = next(section for section in shown.sections if section.name == "headline")
+    for tile in headline.blocks[0].tiles:
+        assert tile.value.partition(" ")[0] not in tile.note  # a number is shown once
+    board = run.leaderboard().read_text()
+    assert f"By {len(QUESTIONS)} prompts, on which mean of alice, bob compared" in board

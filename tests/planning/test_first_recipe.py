@@ -373,3 +373,79 @@ def test_what_cannot_work_is_told_and_nothing_is_written(command, rows, judge, t
         assert done.code == 2 and words in done.err, done.err
     assert command("init", "mine.txt", *given).code == 2
     assert not (tmp_path / "mine.yaml").exists()
+
+
+def two_servers(openai_server):
+    """A server of three models, of which one judges, and likes made answers."""
+    openai_server.models = {"a", "b", "judge"}
+
+    def answer(body):
+        text = body["messages"][-1]["content"]
+        if body["model"] != "judge":
+            return f"{body['model']} says so"
+        code = re.search(r'"code": "([^"]+)"', text)[1]
+        first, _, _ = text.rpartition("Answer A:")[2].partition("Answer B:")
+        winner = "A" if "made answer" in first else "B"
+        return f'{{"reason": "it is made", "verdict": "{winner}", "code": "{code}"}}'
+
+    openai_server.answer = answer
+    return openai_server.url
+
+
+@pytest.mark.long
+def test_an_arena_of_served_models_is_written_with_limits_of_money(
+    command, rows, openai_server, tmp_path
+):
+    url = two_servers(openai_server)
+    data = rows(ROWS).name
+    given = ["init", "board.yaml", "--method", "arena", "--data", data]
+    models = ["--model", f"{url}=a", "--model", f"{url}=b"]
+    made = command(
+        *[*given, *models, "--judge", f"{url}=judge", "--judge", "shorter"],
+        *["--prices", "2,4", "--money", "3", *settings(prompts__held_out=4)],
+    )
+    assert made.code == 2
+    assert "pairwise2 compare" in made.err or "judges of one sort" in made.err
+    made = command(
+        *[*given, *models, "--judge", f"{url}=judge"],
+        *["--prices", "2,4", "--money", "3", *settings(prompts__held_out=4)],
+    )
+    assert made.code == 0, made.err
+    config = recipe_loader.load(tmp_path / "board.yaml")
+    assert list(config.players) == ["a", "b"]
+    for player in (*config.players.values(), config.judge.model):
+        assert player.prices.input == 2
+        assert player.budget.money == 3
+    assert config.generations == 0
+    assert config.prompts.held_out == 4
+    assert "report runs/board --leaderboard" in made.out
+
+    for options, reason in (
+        ([*models[:2], "--judge", "shorter"], "an arena needs two, and 1 are given"),
+        (models, "--judge: an arena needs one"),
+        ([*models, "--judge", "shorter", "--money", "3"], "--money: needs --prices"),
+        ([*models, "--judge", "shorter", "--prices", "cheap"], "--prices cheap: write IN,OUT"),
+    ):
+        refused = command("init", "other.yaml", "--method", "arena", "--data", data, *options)
+        assert refused.code == 2
+        assert reason in refused.err
+    alone = command("init", "other.yaml", "--model", "builtin", "--data", data, "--money", "3")
+    assert "are for --method arena" in alone.err
+
+
+def test_prices_of_a_run_are_in_one_currency():
+    player = {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    prices = {"input": 1, "output": 2}
+    values = {
+        "extends": "arena",
+        "players": {
+            "ann": {**player, "prices": prices},
+            "bob": {**player, "prices": {**prices, "currency": "EUR"}},
+        },
+        "prompts": ["a?"],
+        "judge": "shorter",
+    }
+    with pytest.raises(ConfigError, match="prices: are in EUR and USD"):
+        recipe_loader.load(values)
+    values["players"]["ann"]["prices"] = {**prices, "currency": "EUR"}
+    assert recipe_loader.load(values).currency == "EUR"
