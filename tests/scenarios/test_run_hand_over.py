@@ -19,6 +19,24 @@ def test_weights_that_lose_their_updates_stop_the_run(command):
 
 
 @pytest.mark.long
+def test_a_step_below_the_noise_of_bfloat16_is_said_and_stops_nothing(command, tmp_path):
+    """Learner and player multiply in bfloat16 and are .001 nats apart before anything is learned."""
+    short = settings(
+        players__policy__lora={"r": 2},
+        learner__precision="bf16",
+        learner__learning_rate=1e-6,
+        learner__batch_size=32,
+    )
+    assert command("run", "quickstart", *SMALL, *short, "--out", "run").code == 0
+    with RunDirectory.read(tmp_path / "run") as run:
+        (learned,) = run.ledger.stages("learn")
+        ((_, _, share),) = hand_over_rows(run)
+    assert "below what the precision can show" in learned.facts["below_precision"]
+    assert share == learned.facts["below_precision"]
+    assert "played_share" not in learned.facts
+
+
+@pytest.mark.long
 def test_a_hand_over_is_recorded(command, tmp_path):
     assert command("run", "quickstart", *SMALL, "--out", "run").code == 0
     with RunDirectory.read(tmp_path / "run") as run:
