@@ -46,6 +46,18 @@ class PolicyGradientSettings(Settings):
     warmup_steps: int = Field(
         100, ge=0, description="optimizer steps over which learning rates rise"
     )
+    warmup_floor: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="the least share of the peak rate in the warm-up; GPO's released code: 0.1",
+    )
+    rate_lag: int = Field(
+        0,
+        ge=0,
+        description="optimizer steps by which the rate stays behind; GPO's released code: 1, since "
+        "its first step is counted as step 0",
+    )
     scheduler: Literal["constant_with_warmup", "inverse_sqrt"] = Field(
         "constant_with_warmup",
         description="how learning rates go on after the warm-up: as they are, or times "

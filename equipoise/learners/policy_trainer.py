@@ -417,6 +417,7 @@ class PolicyOptimizer:
 def rate_factor(settings: PolicyGradientSettings, step: int) -> float:
     """The factor of the learning rates at an optimizer step, counted from 1."""
     warmup = settings.warmup_steps
+    step -= settings.rate_lag
     if step < warmup:
-        return step / warmup
+        return max(step / warmup, settings.warmup_floor)
     return math.sqrt(warmup / step) if settings.scheduler == "inverse_sqrt" else 1.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import pipeline_gtalign, pipeline_mnpo, pipeline_sparta
+from benchmarks import pipeline_gpo, pipeline_gtalign, pipeline_mnpo, pipeline_sparta
 from benchmarks.pipeline_stages import Comparison, golden, leaves
 from equipoise.runs import recipe_loader
 
@@ -58,6 +58,15 @@ def test_gtalign_as_released_computes_the_releases_numbers():
     comparison = pipeline_gtalign.compare_arrays(theirs | {"repairs": []}, ours | {"rows": rows})
     different = {stage.name for stage in comparison.stages if stage.different}
     assert different == {"advantages of the GRPO run"}
+
+
+@pytest.mark.long
+def test_gpo_as_released_computes_the_releases_numbers():
+    theirs = released("gpo") | {"repairs": []}
+    ours = golden(pipeline_gpo.our_arrays(pipeline_gpo.make_batch()))
+    comparison = pipeline_gpo.compare_arrays(theirs, ours)
+    assert not [stage.name for stage in comparison.stages if stage.different]
+    assert theirs["rates"][:12] == [0.1] * 11 + [0.11]
 
 
 def test_a_difference_that_nothing_explains_is_seen():
