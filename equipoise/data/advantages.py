@@ -111,7 +111,8 @@ def whiten(
     >>> whiten(torch.tensor([[1.0, 3.0, 9.0]]), torch.tensor([[1, 1, 0]]))
     tensor([[-0.7071,  0.7071,  0.0000]])
     """
-    centred_BT, mask_BT = centred(value_BT, mask_BT), mask_BT.bool()
+    centred_BT = centred(value_BT, mask_BT)
+    mask_BT = mask_BT.bool()
     count = mask_BT.sum().clamp(min=1)
     variance = (centred_BT**2).sum() / (count - 1).clamp(min=1)
     scaled_BT = centred_BT * (variance + eps).rsqrt()
@@ -167,14 +168,16 @@ def role_baseline(
         raise ConfigError(f"{len(reward_B)} rewards but {len(role_B)} roles: give one role each")
     if not 0 <= decay <= 1:
         raise ConfigError(f"decay: {decay} is outside [0, 1]")
-    advantage_B, moved = torch.empty_like(reward_B), dict(baseline)
+    advantage_B = torch.empty_like(reward_B)
+    moved = dict(baseline)
     for role in dict.fromkeys(role_B):
         rows = torch.tensor(
             [i for i, other in enumerate(role_B) if other == role], device=reward_B.device
         )
         own = reward_B[rows]
         mean = float(own.double().mean())
-        start, kept = baseline.get(role, mean), decay ** len(own)
+        start = baseline.get(role, mean)
+        kept = decay ** len(own)
         moved[role] = kept * start + (1 - kept) * mean
         advantage_B[rows] = own - (moved[role] if after else start)
     return advantage_B, moved
@@ -182,7 +185,8 @@ def role_baseline(
 
 def _backwards(step_BT: torch.Tensor, mask_BT: torch.Tensor, factor: float) -> torch.Tensor:
     """total_t = step_t + factor · total of the next answer token; 0 outside of the mask."""
-    total_BT, carried_B = torch.zeros_like(step_BT), torch.zeros_like(step_BT[:, 0])
+    total_BT = torch.zeros_like(step_BT)
+    carried_B = torch.zeros_like(step_BT[:, 0])
     for t in range(step_BT.shape[1] - 1, -1, -1):
         carried_B = torch.where(mask_BT[:, t], step_BT[:, t] + factor * carried_B, carried_B)
         total_BT[:, t] = carried_B

@@ -46,7 +46,11 @@ def episodes(
     ConfigError for a utility that no judgement has, EquipoiseError for a term that has not one
     finite number for each text.
     """
-    own = _moves(matches, learner)
+    own: list[MoveMade] = []
+    for match in matches:
+        for place, turn in enumerate(match.turns):
+            if match.seats[turn.seat] == learner:
+                own.append(MoveMade(match, place, turn))
     sampled = [move for move in own if move.turn.move.finish != "error"]
     given = [move for move in sampled if move.turn.move.token_ids]
     made = [move for move in given if not (drop_truncated and is_truncated(move.turn))]
@@ -55,7 +59,13 @@ def episodes(
     paid: list[Episode] = []
     sources: list[str] = []
     utilities: list[Mapping[str, float]] = []
-    shaped = _shaped(made, game, prompts, terms)
+    shaped: list[dict[str, float]] = [{} for _ in made]
+    for term in terms:
+        rows = [n for n, move in enumerate(made) if game.role(move.turn.seat) == term.role]
+        moves = [made[row] for row in rows]
+        values = _values(term, moves, prompts, game.raw_moves)
+        for row, value in zip(rows, values, strict=True):
+            shaped[row][term.name] = shaped[row].get(term.name, 0.0) + value
     for move, added in zip(made, shaped, strict=True):
         judgement = judgements.get(move.match.id)
         scores = {} if judgement is None else judgement.utilities(move.turn.seat)
@@ -64,7 +74,7 @@ def episodes(
             continue
         share = share_of_outcome(later[move.match.id, move.place])
         parts = {utility: share * scores[utility], **added}
-        paid.append(_episode(move, learner, game.role(move.turn.seat), parts))
+        paid.append(episode(move, learner, game.role(move.turn.seat), parts))
         sources.append(prompts[move.match.prompt].source)
         utilities.append(scores)
     if not paid and dropped["unjudged"]:
@@ -72,15 +82,6 @@ def episodes(
     if normalise is not None:
         paid = normalise.apply(paid, sources, utilities)
     return paid, {reason: count for reason, count in dropped.items() if count}
-
-
-def _moves(matches: Sequence[Match], learner: PlayerId) -> list[MoveMade]:
-    moves: list[MoveMade] = []
-    for match in matches:
-        for place, turn in enumerate(match.turns):
-            if match.seats[turn.seat] == learner:
-                moves.append(MoveMade(match, place, turn))
-    return moves
 
 
 def _later(moves: Sequence[MoveMade]) -> dict[tuple[str, int], int]:
@@ -93,7 +94,7 @@ def _later(moves: Sequence[MoveMade]) -> dict[tuple[str, int], int]:
     return later
 
 
-def _episode(move: MoveMade, learner: PlayerId, role: str, parts: dict[str, float]) -> Episode:
+def episode(move: MoveMade, learner: PlayerId, role: str, parts: dict[str, float]) -> Episode:
     match, place, turn = move
     chat = [(message.role, message.content) for message in turn.view.messages]
     return Episode(
@@ -106,19 +107,6 @@ def _episode(move: MoveMade, learner: PlayerId, role: str, parts: dict[str, floa
         reward=sum(parts.values()),
         parts=parts,
     )
-
-
-def _shaped(
-    made: Sequence[MoveMade], game: Game, prompts: Mapping[str, Prompt], terms: Sequence[Term]
-) -> list[dict[str, float]]:
-    shaped: list[dict[str, float]] = [{} for _ in made]
-    for term in terms:
-        rows = [n for n, move in enumerate(made) if game.role(move.turn.seat) == term.role]
-        moves = [made[row] for row in rows]
-        values = _values(term, moves, prompts, game.raw_moves)
-        for row, value in zip(rows, values, strict=True):
-            shaped[row][term.name] = shaped[row].get(term.name, 0.0) + value
-    return shaped
 
 
 def _values(

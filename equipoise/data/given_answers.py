@@ -23,7 +23,7 @@ from equipoise.prompts.row import (
 )
 from equipoise.prompts.schemas.conversation import read_answer
 from equipoise.system.effects import Text
-from equipoise.types import Answer, Match, Pair, Prompt, Turn, Turns, record_id
+from equipoise.types import Answer, Pair, Prompt, Turns, record_id
 
 NO_ANSWER = "no_answer"
 
@@ -95,7 +95,8 @@ class Data(PairMaker):
             if fault:
                 dropped[reason_of(fault)] += 1
                 continue
-            better_score, worse_score = better.score, worse.score
+            better_score = better.score
+            worse_score = worse.score
             if better_score is None or worse_score is None:
                 if scored:  # 1 and 0 are no scores on the others' scale
                     dropped["score"] += 1
@@ -149,7 +150,9 @@ class DataWins(PairMaker):
         dropped: Counter[str] = Counter()
         for match in judged.matches:
             prompt = judged.prompts[match.prompt]
-            chosen, samples = self._answer(prompt), _samples(match)
+            chosen = self._answer(prompt)
+            turns = match.last_turns().values()
+            samples = {turn.move.text: turn for turn in turns if turn.move.finish != "error"}
             others = {text: turn for text, turn in samples.items() if text != chosen}
             if not chosen:
                 dropped[NO_ANSWER] += 1
@@ -220,8 +223,3 @@ def reason_of(fault: str) -> str:
     if fault == IDENTICAL:
         return "identical"
     return "weight" if fault.startswith(WEIGHT_ZERO) else "score"
-
-
-def _samples(match: Match) -> dict[str, Turn]:
-    turns = match.last_turns().values()
-    return {turn.move.text: turn for turn in turns if turn.move.finish != "error"}

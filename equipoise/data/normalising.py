@@ -65,7 +65,8 @@ def normalise(values_B: ArrayLike, groups_B: ArrayLike, method: Method) -> np.nd
     """
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {', '.join(get_args(Method))}; it is {method!r}")
-    values_B, groups_B = np.asarray(values_B, float), np.asarray(groups_B)
+    values_B = np.asarray(values_B, float)
+    groups_B = np.asarray(groups_B)
     if values_B.ndim != 1 or values_B.shape != groups_B.shape:
         raise ValueError(
             "values_B and groups_B must be as long as each other: "
@@ -83,13 +84,13 @@ def normalise(values_B: ArrayLike, groups_B: ArrayLike, method: Method) -> np.nd
         if method in _AMONG_ALL:
             result_B[in_group_B] = _AMONG_ALL[method](value_G, values_B)
         else:
-            result_B[in_group_B] = _normalise_group(value_G, method)
+            result_B[in_group_B] = normalise_group(value_G, method)
     return result_B
 
 
-def _normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
+def normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
     if method == "self_adapt":
-        return np.tanh(_from_mean(value_G) / TEMPER)
+        return np.tanh(from_mean(value_G) / TEMPER)
     if method == "tanh":
         value_G = value_G.clip(*np.quantile(value_G, (0.01, 0.99)))
         deviation_G = value_G - np.median(value_G)
@@ -114,7 +115,7 @@ def _normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
     return (_ranks(value_G) - 1) / (len(value_G) - 1)
 
 
-def _from_mean(value_G: np.ndarray) -> np.ndarray:
+def from_mean(value_G: np.ndarray) -> np.ndarray:
     """x − mean, exactly 0 where all values are alike."""
     if all_alike(value_G):
         return np.zeros(len(value_G))
@@ -127,7 +128,7 @@ def _ranks(value_G: np.ndarray) -> np.ndarray:
     return rankdata(value_G)
 
 
-def _quantiles(value_G: np.ndarray, value_B: np.ndarray) -> np.ndarray:
+def quantiles(value_G: np.ndarray, value_B: np.ndarray) -> np.ndarray:
     """As released, the largest of equals lends all of them its rank, and ranks are rounded down."""
     share_G = (np.searchsorted(np.sort(value_G), value_G, "right") - 0.5) / len(value_G)
     return np.sort(value_B)[(share_G.clip(1e-6, 1 - 1e-6) * (len(value_B) - 1)).astype(int)]
@@ -136,15 +137,16 @@ def _quantiles(value_G: np.ndarray, value_B: np.ndarray) -> np.ndarray:
 def _shrunk(value_G: np.ndarray, value_B: np.ndarray) -> np.ndarray:
     weight = len(value_G) / (len(value_G) + SHRINK)
     mean = weight * value_G.mean() + (1 - weight) * value_B.mean()
-    own, overall = value_G.std() + TINY, value_B.std() + TINY
+    own = value_G.std() + TINY
+    overall = value_B.std() + TINY
     return (value_G - mean) / (np.sqrt(weight * own**2 + (1 - weight) * overall**2) + TINY)
 
 
 def _centred(value_G: np.ndarray, value_B: np.ndarray) -> np.ndarray:
-    return _from_mean(value_G) / (value_B.std() + TINY)
+    return from_mean(value_G) / (value_B.std() + TINY)
 
 
-_AMONG_ALL = {"quantile": _quantiles, "james_stein": _shrunk, "decentralise": _centred}
+_AMONG_ALL = {"quantile": quantiles, "james_stein": _shrunk, "decentralise": _centred}
 
 
 class Normalising(Settings):
@@ -207,7 +209,7 @@ class Normalising(Settings):
                 [utilities[b] for b in rows],
             )
         pairs = zip(episodes, value_B, strict=True)
-        return [_with_reward(episode, float(value)) for episode, value in pairs]
+        return [with_reward(episode, float(value)) for episode, value in pairs]
 
     def _values(
         self,
@@ -221,7 +223,7 @@ class Normalising(Settings):
         return np.asarray(self.welfare.value(user_B, llm_B), float)
 
 
-def _with_reward(episode: Episode, reward: float) -> Episode:
+def with_reward(episode: Episode, reward: float) -> Episode:
     parts = {**episode.parts, "normalised": reward - episode.reward}
     return msgspec.structs.replace(episode, reward=reward, parts=parts)
 

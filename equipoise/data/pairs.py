@@ -196,7 +196,8 @@ class Ranked(PairMaker):
         pairs = []
         compared = None if judgement is None else judgement.compared()
         for messages, answers in rankings.items():
-            if choices := _choices(answers, compared):
+            choices = _choices(answers, compared)
+            if choices:
                 for better, worse in self.choose(choices):
                     pairs.append(pair_of(match, messages, better, worse))
         if pairs:
@@ -274,7 +275,8 @@ class MetaRewarding(Ranked):
         return 2 if seats > 1 else 1
 
     def choose(self, choices: Sequence[Choice]) -> list[Choice]:
-        best, worst = max(a.score for a, _ in choices), min(b.score for _, b in choices)
+        best = max(a.score for a, _ in choices)
+        worst = min(b.score for _, b in choices)
         slack = self.tier * (best - worst)
         far = [(a, b) for a, b in choices if a.score >= best - slack and b.score <= worst + slack]
         return sorted(far, key=_lengths)[:1]
@@ -283,12 +285,11 @@ class MetaRewarding(Ranked):
         """The pairs of answers, then those of gradings, as of any maker."""
         pairs, dropped = super().make(judged)
         by_id = {match.id: match for match in judged.matches}
-        reviews = [
-            (by_id[judgement.match], review)
-            for judgement in judged.judgements
-            if judgement.match in by_id
-            for review in judgement.reviews
-        ]
+        reviews: list[tuple[Match, Review]] = []
+        for judgement in judged.judgements:
+            match = by_id.get(judgement.match)
+            if match is not None:
+                reviews += [(match, review) for review in judgement.reviews]
         shares = place_weights([review for _, review in reviews])
         for match, review in reviews:
             pair = self._of_review(match, review, shares)
@@ -302,13 +303,15 @@ class MetaRewarding(Ranked):
         if not review.battles:
             return "grading_unread"
         strengths = grading_strengths(review, weights)
-        best, worst = max(strengths), min(strengths)
+        best = max(strengths)
+        worst = min(strengths)
         if best - worst < 1e-6:
             return "grading_tie"
         chosen, rejected = (review.replies[strengths.index(value)] for value in (best, worst))
         if self.longest_grading is not None and len(chosen) > self.longest_grading:
             return "grading_long"
-        better, worse = ScoredAnswer(chosen, best), ScoredAnswer(rejected, worst)
+        better = ScoredAnswer(chosen, best)
+        worse = ScoredAnswer(rejected, worst)
         return pair_of(match, review.messages, better, worse)
 
 
@@ -359,11 +362,11 @@ def _choices(answers: Ranking, compared: Compared) -> list[Choice]:
         (better, worse)
         for better, worse in combinations(answers, 2)
         if better.score > worse.score
-        and (compared is None or any(map(compared.__contains__, _seat_pairs(better, worse))))
+        and (compared is None or any(map(compared.__contains__, seat_pairs(better, worse))))
     ]
 
 
-def _seat_pairs(first: RankedAnswer, second: RankedAnswer) -> Iterator[frozenset[str]]:
+def seat_pairs(first: RankedAnswer, second: RankedAnswer) -> Iterator[frozenset[str]]:
     return map(frozenset, product(first.seats, second.seats))
 
 

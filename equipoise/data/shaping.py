@@ -79,8 +79,10 @@ class Diversity(Shaping):
 
 class _Measured:
     def __init__(self, shaping: Diversity, measure: SelfBleu | MeanCosine) -> None:
-        self.name, self.role = shaping.kind, shaping._role()
-        self.weight, self.measure = shaping.weight, measure
+        self.name = shaping.kind
+        self.role = shaping._role()
+        self.weight = shaping.weight
+        self.measure = measure
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
         # A blank text shares nothing with any other; if that counted, silence would pay best.
@@ -157,7 +159,9 @@ class UnfitShaping(Shaping):
 
 class _Unfit:
     def __init__(self, shaping: UnfitShaping, resources: Resources) -> None:
-        self.name, self.role, self.shaping = shaping.kind, shaping._role(), shaping
+        self.name = shaping.kind
+        self.role = shaping._role()
+        self.shaping = shaping
         self.embed = None if shaping.on_topic is None else shaping.embedding.open(resources)
         self.seen: Counter[str] = Counter()
 

@@ -12,6 +12,7 @@ A loss of your own is a class with `tokens`, named by its import path.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
@@ -94,17 +95,14 @@ class Clipped(PolicyLoss):
         return self
 
     def tokens(self, batch: TokenBatch) -> torch.Tensor:
-        return surrogate.clipped_surrogate(
-            batch.logprob_BT,
-            batch.old_BT,
-            batch.advantage_BT,
-            self.clip,
-            self.clip_high,
-            dual_clip=self.dual_clip,
-        )
+        return self.bounded(surrogate.clipped_surrogate, batch)
 
     def cut_tokens(self, batch: TokenBatch) -> torch.Tensor:
-        return surrogate.is_clipped(
+        return self.bounded(surrogate.is_clipped, batch)
+
+    def bounded(self, function: Callable[..., torch.Tensor], batch: TokenBatch) -> torch.Tensor:
+        """A function of `surrogate` on these tokens, with the bounds of this loss."""
+        return function(
             batch.logprob_BT,
             batch.old_BT,
             batch.advantage_BT,

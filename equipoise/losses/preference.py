@@ -362,10 +362,12 @@ class MNPO(EstimatesWins, ResidualLoss):
 
     def opponents(self, pool: OpponentPool) -> Shares:
         if isinstance(self.against, MixedOpponents):
-            shares, ratio = self.against.rivals(pool), self.against.reference
+            shares = self.against.rivals(pool)
+            ratio = self.against.reference
         else:
             rivals = self.scored_against(pool)
-            shares, ratio = [(p, (1 - self.ratio) * weight) for p, weight in rivals], self.ratio
+            shares = [(p, (1 - self.ratio) * weight) for p, weight in rivals]
+            ratio = self.ratio
         return merge_shares([*shares, (pool.reference, ratio)])
 
     @property
@@ -391,9 +393,11 @@ class MNPO(EstimatesWins, ResidualLoss):
         assert self.eta is not None
         if self.target == "constant":
             return 1 / (2 * self.eta)
-        chosen_B, rejected_B = batch.score_chosen_B, batch.score_rejected_B
+        chosen_B = batch.score_chosen_B
+        rejected_B = batch.score_rejected_B
         if self.target == "probability":
-            chosen_B, rejected_B = probability(chosen_B), probability(rejected_B)
+            chosen_B = probability(chosen_B)
+            rejected_B = probability(rejected_B)
         return self.eta * (chosen_B - rejected_B)
 
 

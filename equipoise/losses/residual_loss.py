@@ -73,7 +73,8 @@ def bernoulli(residual_B: torch.Tensor, target: torch.Tensor | float, beta: floa
     from torch.special import entr
 
     target_B = torch.as_tensor(target).to(residual_B).expand_as(residual_B)
-    wanted_B, unwanted_B = (beta * target_B).sigmoid(), (-beta * target_B).sigmoid()
+    wanted_B = (beta * target_B).sigmoid()
+    unwanted_B = (-beta * target_B).sigmoid()
     cross_B = binary_cross_entropy_with_logits(beta * residual_B, wanted_B, reduction="none")
     return cross_B - entr(wanted_B) - entr(unwanted_B)
 

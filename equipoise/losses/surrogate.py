@@ -70,7 +70,8 @@ def clipped_surrogate(
         "one advantage a token: expand those of answers over their tokens"
     )
     high = _high(clip, clip_high, dual_clip)
-    advantage_BT, ratio_BT = advantage_BT.detach(), ratio(logprob_BT, old_logprob_BT)
+    advantage_BT = advantage_BT.detach()
+    ratio_BT = ratio(logprob_BT, old_logprob_BT)
     surrogate_BT = (ratio_BT * advantage_BT).minimum(
         ratio_BT.clamp(1 - clip, 1 + high) * advantage_BT
     )
@@ -98,7 +99,8 @@ def is_clipped(
     """
     high = _high(clip, clip_high, dual_clip)
     ratio_BT = ratio(logprob_BT.detach(), old_logprob_BT)
-    good_BT, bad_BT = advantage_BT > 0, advantage_BT < 0
+    good_BT = advantage_BT > 0
+    bad_BT = advantage_BT < 0
     clipped_BT = (good_BT & (ratio_BT > 1 + high)) | (bad_BT & (ratio_BT < 1 - clip))
     return clipped_BT if dual_clip is None else clipped_BT | (bad_BT & (ratio_BT > dual_clip))
 
@@ -117,7 +119,8 @@ def value_loss(
     assert value_BT.shape == old_value_BT.shape == return_BT.shape, (
         "values and returns of other tokens"
     )
-    old_value_BT, return_BT = old_value_BT.detach(), return_BT.detach()
+    old_value_BT = old_value_BT.detach()
+    return_BT = return_BT.detach()
     near_BT = old_value_BT + (value_BT - old_value_BT).clamp(-clip, clip)
     return 0.5 * ((value_BT - return_BT) ** 2).maximum((near_BT - return_BT) ** 2)
 

@@ -56,7 +56,7 @@ class PSRO(Roles):
 
     def opponents(self, learner: PlayerId, match_context: MatchContext) -> Mapping[str, Weighted]:
         if not self.roles:
-            mixture = _mixture_of(match_context.league, match_context) or [(learner, 1.0)]
+            mixture = mixture_of(match_context.league, match_context) or [(learner, 1.0)]
             return dict.fromkeys(match_context.game.roles, mixture)
         by_name = {player.name: player for player in match_context.players}
         mixtures = {}
@@ -65,7 +65,7 @@ class PSRO(Roles):
                 continue
             league = [player for player in match_context.league if player.name == name]
             newest = [(by_name[name], 1.0)]
-            mixtures[role] = _mixture_of(league, match_context) or newest
+            mixtures[role] = mixture_of(league, match_context) or newest
         return mixtures
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
@@ -82,7 +82,7 @@ class PSRO(Roles):
                 matches = super().seatings(prompts, alone)
             else:  # the learner's seats alone, in turn
                 matches = [
-                    (prompt, dict.fromkeys(_own_seats(match_context.game, prompt, i), learner))
+                    (prompt, dict.fromkeys(own_seats(match_context.game, prompt, i), learner))
                     for i, prompt in enumerate(list(prompts) * self.samples)
                 ]
             seatings += self._seat_opponents(matches, learner, match_context)
@@ -109,7 +109,7 @@ class PSRO(Roles):
         ]
 
 
-def _mixture_of(league: Sequence[PlayerId], match_context: MatchContext) -> Weighted:
+def mixture_of(league: Sequence[PlayerId], match_context: MatchContext) -> Weighted:
     """The league's players that the mixture holds, their weights adding up to one."""
     weights = {player: match_context.mixture.get(player, 0.0) for player in league}
     total = sum(weights.values())
@@ -124,10 +124,12 @@ def _draw(mixture: Weighted, size: int, seed: int, learner: PlayerId, role: str)
     return [players[draw] for draw in draws]
 
 
-def _own_seats(game: Game, prompt: Prompt, i: int) -> Sequence[str]:
+def own_seats(game: Game, prompt: Prompt, i: int) -> Sequence[str]:
     """The learner's seats in match i: one in turn, or half where all have the same role."""
     seats = game.seats_for(prompt)
     if len(game.roles) > 1:
         return [seats[i % len(seats)]]
     half = (len(seats) + 1) // 2
-    return seats[half:] if i % 2 and len(seats) > 1 else seats[:half]
+    if i % 2 and len(seats) > 1:
+        return seats[half:]
+    return seats[:half]

@@ -15,7 +15,7 @@ from equipoise.matches.schedule import deal
 from equipoise.types import PlayerId, Prompt
 
 
-def _two_or_more(match_context: MatchContext, kind: str) -> Sequence[PlayerId]:
+def two_or_more(match_context: MatchContext, kind: str) -> Sequence[PlayerId]:
     """The players. Raises ConfigError when there are fewer than two."""
     if len(match_context.players) < 2:
         present = ", ".join(map(str, match_context.players)) or "nobody"
@@ -69,7 +69,7 @@ class Sparta(Schedule):
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt. Raises ConfigError for fewer than two players."""
-        players = _two_or_more(match_context, self.kind)
+        players = two_or_more(match_context, self.kind)
         if self.python_seed is not None:
             return self._seatings_as_released(players, prompts, match_context)
         rng = seeds.generator(match_context.seed, self.kind)
@@ -142,7 +142,7 @@ class Swiss(Schedule):
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """Half as many matches a prompt as players; ConfigError for fewer than two."""
         game = match_context.game
-        players = _two_or_more(match_context, self.kind)
+        players = two_or_more(match_context, self.kind)
         rng = seeds.generator(match_context.seed, self.kind)
         met_NN = np.zeros((len(players), len(players)), int)
         byes_N = np.zeros(len(players), int)

@@ -15,7 +15,7 @@ from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.matches.base import MatchContext, Schedule, Seatings
 from equipoise.system.effects import Text
-from equipoise.types import PlayerId, Prompt
+from equipoise.types import Prompt
 
 
 class Roles(Schedule):
@@ -76,9 +76,11 @@ class Roles(Schedule):
         game = match_context.game
         player_of = self.seat_players(game, match_context.players)
         dice = seeds.generator(match_context.seed, "raw")
-        learning = _learning_roles(player_of, match_context)
+        # The roles of those whose turn it is: every role where that is everybody's.
+        turn = match_context.turn or [player.name for player in player_of.values()]
+        learning = {role for role, player in player_of.items() if player.name in turn}
         seatings: Seatings = []
-        for prompt in _prompts_that_teach(prompts, game, learning):
+        for prompt in prompts_that_teach(prompts, game, learning):
             if game.rewritable(prompt) and learning != {game.rewriter}:
                 prompt = self._choose_text(prompt, match_context, dice)
             role_of = {seat: game.role(seat) for seat in game.seats_for(prompt)}
@@ -126,13 +128,7 @@ class Roles(Schedule):
         return prompt
 
 
-def _learning_roles(player_of: Mapping[str, PlayerId], match_context: MatchContext) -> set[str]:
-    """The roles of those whose turn it is; every role where that is everybody's."""
-    turn = match_context.turn or [player.name for player in player_of.values()]
-    return {role for role, player in player_of.items() if player.name in turn}
-
-
-def _prompts_that_teach(
+def prompts_that_teach(
     prompts: Sequence[Prompt], game: Game, learning: Collection[str]
 ) -> Sequence[Prompt]:
     """Equally many prompts that give a learning role a move; all, where none does."""

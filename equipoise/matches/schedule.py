@@ -105,7 +105,7 @@ class Mixture(Schedule):
         for learner in match_context.learning:
             opponents = weighted or others(learner, match_context)
             weight_N = np.array([weights[player] for player in opponents])
-            seatings += _against(opponents, weight_N, self.kind, learner, prompts, match_context)
+            seatings += against(opponents, weight_N, self.kind, learner, prompts, match_context)
         return seatings
 
 
@@ -134,7 +134,7 @@ class Prioritised(Schedule):
             opponents = others(learner, match_context)
             chance_N = np.array([_beats(learner, o, match_context) for o in opponents])
             weight_N = (1 - chance_N) ** self.power
-            seatings += _against(opponents, weight_N, self.kind, learner, prompts, match_context)
+            seatings += against(opponents, weight_N, self.kind, learner, prompts, match_context)
         return seatings
 
 
@@ -152,7 +152,7 @@ def _beats(first: PlayerId, second: PlayerId, match_context: MatchContext) -> fl
     return min(1.0, max(0.0, chance)) if isfinite(chance) else 0.5
 
 
-def _against(
+def against(
     opponents: Sequence[PlayerId],
     weight_N: np.ndarray,
     kind: str,

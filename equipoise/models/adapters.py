@@ -104,7 +104,7 @@ def resolve(model: str, *, weights: bool = True) -> str:
         there = ", ".join(str(each) for each in sorted(run.glob("players/*/*")))
         raise ModelError(f"there is no model '{model}'; the run has {there or 'none'}")
     if "/" in model and (path.parts[0] == "runs" or any(path.parent.glob("*/ledger.sqlite"))):
-        raise ModelError(f"there is no run and no model in '{model}'{_runs_like(path)}")
+        raise ModelError(f"there is no run and no model in '{model}'{runs_like(path)}")
     return model
 
 
@@ -122,7 +122,7 @@ def check_folder(path: Path, model: str) -> None:
         raise ModelError(f"model '{model}' is no model: it is of a run; name a generation{meant}")
 
 
-def _runs_like(path: Path) -> str:
+def runs_like(path: Path) -> str:
     """A hint at the run that a path was meant for, for messages."""
     there = [ledger.parent.name for ledger in path.parent.glob("*/ledger.sqlite")]
     return f"; {nearest(path.name, there)}" if there else ""
@@ -184,8 +184,8 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
     what = f"adapter {folder} does not fit model '{model}'"
     with unreadable(what):
         config = json.loads((folder / "adapter_config.json").read_text())
-        _check_adapter(folder, config, (module for module, _ in base.named_modules()))
-        _check_base(config, model, folder)
+        check_adapter(folder, config, (module for module, _ in base.named_modules()))
+        check_base(config, model, folder)
         if not isinstance(base, PeftModel):
             settings = PeftConfig.from_pretrained(str(folder))
             settings.inference_mode = not trainable
@@ -199,18 +199,18 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
     return base
 
 
-def _check_base(config: Mapping[str, Any], model: str, folder: Path) -> None:
+def check_base(config: Mapping[str, Any], model: str, folder: Path) -> None:
     """Raises ModelError if an adapter names another base, copies and what is gone left out."""
     base = config.get("base_model_name_or_path") or ""
     is_path = base.startswith(("/", ".", "~")) or base.count("/") > 1
     moved = is_path and not Path(base).expanduser().is_dir()
-    if base and not moved and not _is_copy(resolve(base), resolve(model)):
+    if base and not moved and not is_copy(resolve(base), resolve(model)):
         raise ModelError(
             f"adapter {folder} was made for '{base}', but the player's model is '{model}'"
         )
 
 
-def _is_copy(first: str, second: str) -> bool:
+def is_copy(first: str, second: str) -> bool:
     """True for one model, or two folders with like configurations and weights of like sizes."""
     if first == second or not (Path(first).is_dir() and Path(second).is_dir()):
         return first == second
@@ -219,7 +219,7 @@ def _is_copy(first: str, second: str) -> bool:
     return sizes[0] == sizes[1] != {} and filecmp.cmp(*files, shallow=False)
 
 
-def _check_adapter(folder: Path, config: Any, modules: Iterable[str]) -> None:
+def check_adapter(folder: Path, config: Any, modules: Iterable[str]) -> None:
     """Raises ValueError for an adapter's folder, with this configuration, that is no LoRA's, or
     without bounds.
 
@@ -230,7 +230,8 @@ def _check_adapter(folder: Path, config: Any, modules: Iterable[str]) -> None:
             raise ValueError(f"{path.name} is no ordinary file")
     if not isinstance(config, Mapping):
         raise ValueError("adapter_config.json is no object")
-    if (kind := config.get("peft_type")) != "LORA":
+    kind = config.get("peft_type")
+    if kind != "LORA":
         raise ValueError(f"its kind is {kind!r}; only LoRA adapters can be read")
     repeated = sum(end - start for start, end in config.get("layer_replication") or ())
     if repeated > MOST_LAYERS:

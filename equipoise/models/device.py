@@ -45,12 +45,12 @@ def choose_device(name: str = "auto") -> Any:
     if has_tf32():
         enable_tf32(True)
     if name == "auto":
-        return _accelerator() or torch.device("cpu")
+        return accelerator() or torch.device("cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
         raise ModelError(f"device '{name}' is not known: {first_line(error)}") from error
-    working = _accelerator()
+    working = accelerator()
     available = ("cpu", "meta", None if working is None else working.type)
     if device.type not in available:
         raise ModelError(f"device '{name}' is asked for, but {explain_device()}; use cpu or auto")
@@ -61,7 +61,7 @@ def explain_device() -> str:
     """The choice of "auto" on this machine and the reason, in one line."""
     import torch
 
-    working = _accelerator()
+    working = accelerator()
     if working is not None:
         count = torch.accelerator.device_count()
         model = torch.cuda.get_device_name() if working.type == "cuda" else working.type
@@ -95,7 +95,8 @@ def bfloat16_is_faster() -> bool:
     if key not in tried:
         seconds = dict.fromkeys((torch.float32, torch.bfloat16), math.inf)
         for dtype in [*seconds] * 8:  # in turns, since others compute here, too
-            a, b = torch.ones(512, 1024, dtype=dtype), torch.ones(1024, 1024, dtype=dtype)
+            a = torch.ones(512, 1024, dtype=dtype)
+            b = torch.ones(1024, 1024, dtype=dtype)
             began = time.perf_counter()
             torch.matmul(a, b)
             seconds[dtype] = min(seconds[dtype], time.perf_counter() - began)
@@ -118,14 +119,14 @@ def return_unused_memory() -> None:
 
 def has_tf32() -> bool:
     """True if this machine's accelerator computes products of float32 in TF32."""
-    if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" or _accelerator() is None:
+    if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" or accelerator() is None:
         return False
     from transformers.utils.import_utils import is_torch_tf32_available
 
     return is_torch_tf32_available()
 
 
-def _accelerator() -> Any:
+def accelerator() -> Any:
     import torch
 
     if not torch.accelerator.is_available():
@@ -164,7 +165,7 @@ def accelerator_count() -> int:
     """The number of accelerators that this process may use; 0: it computes on the CPU."""
     import torch
 
-    return 0 if _accelerator() is None else torch.accelerator.device_count()
+    return 0 if accelerator() is None else torch.accelerator.device_count()
 
 
 # -- accelerators that are not here
@@ -196,7 +197,7 @@ class Hardware:
         if "," in text:
             return cls._of_numbers(text)
         match = re.fullmatch(r"(?:(\d+)\s*[x×*]\s*)?(\S+)", text.strip(), re.IGNORECASE)
-        known = _accelerators()
+        known = accelerators()
         count, wanted = (int(match[1] or 1), match[2].lower()) if match else (1, text)
         kinds = [kind for kind in known if kind.lower() == wanted]
         kinds = kinds or [kind for kind in known if kind.lower().startswith(f"{wanted}-")]
@@ -230,7 +231,7 @@ PCIE = 32e9  # bytes a second between two accelerators of which nothing else is 
 
 
 @cache
-def _accelerators() -> dict[str, tuple[float, float, float, float]]:
+def accelerators() -> dict[str, tuple[float, float, float, float]]:
     """Name -> memory, TFLOPS, bandwidth, link, as the table has them."""
     table = files("equipoise.models") / "accelerators.yaml"
     rows = parse_yaml(table.read_text(encoding="utf-8"), "accelerators.yaml")

@@ -192,7 +192,8 @@ class TextEncoder:
         pad_id = self.tokenizer.pad_token_id or 0
         ids_BT = pad_sequence(ids, batch_first=True, padding_value=pad_id)
         mask_BT = pad_sequence([torch.ones_like(row) for row in ids], batch_first=True)
-        ids_BT, mask_BT = ids_BT.to(self.model.device), mask_BT.to(self.model.device)
+        ids_BT = ids_BT.to(self.model.device)
+        mask_BT = mask_BT.to(self.model.device)
         with torch.inference_mode():
             output = self.model(input_ids=ids_BT, attention_mask=mask_BT)
         hidden_BTD = output.get("last_hidden_state")

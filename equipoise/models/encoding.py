@@ -119,7 +119,12 @@ class Encoding:
         self.max_length = max_length
         self.options = dict(template_options or {})
         self.template = _template(tokenizer, template)
-        self._check_template()
+        try:
+            self._render(("user", "a"))
+        except TEMPLATE_ERRORS as error:
+            raise ModelError(
+                f"the chat template cannot render a user's message: {first_line(error)}"
+            ) from error
         self._check_embeddings()
         # Whether a system message is shown, and whether a role may speak twice in a row.
         self._system = self._shows_probe(("system", _PROBE), ("user", "a"))
@@ -248,7 +253,8 @@ class Encoding:
         whole = self.answered_whole(messages, answer, ended)
         prompt = self._with_room(whole.prompt, messages) if messages else whole.prompt
         room = self.max_length - len(prompt)
-        ids, learned = whole.ids[:room], whole.learned
+        ids = whole.ids[:room]
+        learned = whole.learned
         if learned is not None:
             learned = learned[:room]
             if not any(learned):
@@ -394,7 +400,8 @@ class Encoding:
         if not answer.thoughts or answer.unfinished or not text.endswith(answer.text):
             return len(ids) if answer.unfinished else 0
         start = len(text) - len(answer.text)
-        low, high = 0, len(ids)
+        low = 0
+        high = len(ids)
         while low < high:
             middle = (low + high) // 2
             if len(self.decode(ids[:middle])) < start:
@@ -504,14 +511,6 @@ class Encoding:
             chat, chat_template=self.dated_template, tokenize=False, **self.options
         )
 
-    def _check_template(self) -> None:
-        try:
-            self._render(("user", "a"))
-        except TEMPLATE_ERRORS as error:
-            raise ModelError(
-                f"the chat template cannot render a user's message: {first_line(error)}"
-            ) from error
-
     def _check_embeddings(self) -> None:
         """Raises ModelError for a tokenizer that writes tokens which the model has no numbers for.
 
@@ -549,7 +548,8 @@ class Encoding:
             system, *rest = chat
             first = {"role": "user", "content": system["content"]}
             if rest and rest[0]["role"] == "user":
-                first, rest = _merge(first, rest[0]), rest[1:]
+                first = _merge(first, rest[0])
+                rest = rest[1:]
             chat = [first, *rest]
         if self._repeats or any(len(message) > 2 for message in chat):
             return chat

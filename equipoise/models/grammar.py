@@ -72,7 +72,8 @@ class TokenGrammar:
     """An answer's place in its grammar."""
 
     def __init__(self, matcher: Any, vocabulary: int) -> None:
-        self._matcher, self._vocabulary = matcher, vocabulary
+        self._matcher = matcher
+        self._vocabulary = vocabulary
 
     def allowed(self) -> np.ndarray:
         """Whether each token may come next, [V] of bool."""

@@ -114,8 +114,8 @@ def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
     from transformers import AutoTokenizer
 
     with unreadable(f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json)"):
-        _check_tokens(Path(resolve(model, weights=False)))
-        return _fetch(model, AutoTokenizer.from_pretrained, trust_remote_code)
+        check_tokens(Path(resolve(model, weights=False)))
+        return fetch(model, AutoTokenizer.from_pretrained, trust_remote_code)
 
 
 def check_files(model: str) -> None:
@@ -157,7 +157,7 @@ def load_encoding(
     """
     length = row_length(model, max_length, trust_remote_code)
     tokenizer = load_tokenizer(model, trust_remote_code)
-    stops = _generation_stops(model)
+    stops = generation_stops(model)
     embeddings = getattr(
         load_config(model, trust_remote_code).get_text_config(), "vocab_size", None
     )
@@ -213,8 +213,18 @@ def load_config(model: str, trust_remote_code: bool = False) -> Any:
     if (path := Path(model).expanduser()).is_dir():
         check_folder(path, model)
     with unreadable(f"model '{model}' has no usable config.json"):
-        config = _fetch(model, AutoConfig.from_pretrained, trust_remote_code)
-        _check_config(config)
+        config = fetch(model, AutoConfig.from_pretrained, trust_remote_code)
+        sizes = config.get_text_config()
+        for name, most in MOST.items():
+            value = getattr(sizes, name, None)
+            if isinstance(value, int) and not 1 <= value <= most:
+                raise ValueError(f"{name} is {value}; at most {most:,} can be read")
+        attention = getattr(config, "_attn_implementation", None)
+        if isinstance(attention, str) and "/" in attention:
+            raise ValueError(
+                f"attention is to be computed by code of the hub ({attention!r}); take "
+                "the setting out, or choose an `attention` yourself"
+            )
         return config
 
 
@@ -245,33 +255,30 @@ def load_model(
     kind = torch_dtype(model, dtype, target)
     folder = model if weights is None else str(weights)
     base = _load_whole(folder, kind, target, attention, quantization=quantization)
-    _without_dropout(base)
+    # Numbers of opponents, and ratios, are taken without a model's own dropout.
+    for module in base.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, float) and ("drop" in name or "Dropout" in type(module).__name__):
+                setattr(module, name, 0.0)
     if liger:
         from liger_kernel.transformers import monkey_patch  # pyright: ignore[reportMissingImports]
 
-        if (kind := base.config.model_type) not in monkey_patch.MODEL_TYPE_TO_APPLY_LIGER_FN:
+        kind = base.config.model_type
+        if kind not in monkey_patch.MODEL_TYPE_TO_APPLY_LIGER_FN:
             raise ModelError(f"liger: has no kernels for models of type '{kind}'; set false")
         options = {"cross_entropy": False, "fused_linear_cross_entropy": False}
         # The output head's numbers are taken by `output_head`.
         monkey_patch._apply_liger_kernel_to_instance(base, **options)
     head = base.get_output_embeddings()
     if head is not None:
-        head.register_forward_pre_hook(_contiguous)
+        head.register_forward_pre_hook(contiguous)
     if not trainable:
         # Where weights need gradients, torch multiplies by them in another order.
         return base.requires_grad_(False)
     return base if lora is None else add_adapter(base, lora).eval()
 
 
-def _without_dropout(model: Any) -> None:
-    """Take out a model's own dropout, without which opponents' numbers and ratios are taken."""
-    for module in model.modules():
-        for name, value in vars(module).items():
-            if isinstance(value, float) and ("drop" in name or "Dropout" in type(module).__name__):
-                setattr(module, name, 0.0)
-
-
-def _contiguous(head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def contiguous(head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The head's input in one piece: of a view torch would copy the whole head once a row."""
     return (arguments[0].contiguous(), *arguments[1:])
 
@@ -387,7 +394,8 @@ def _load_whole(
 
     if attention != "auto":
         extra["attn_implementation"] = attention
-    if missing := missing_package(quantization):
+    missing = missing_package(quantization)
+    if missing:
         raise ModelError(missing)
     if quantization is not None:
         with quiet(all_bars=True):
@@ -397,7 +405,7 @@ def _load_whole(
     load_config(model, trust_remote_code)  # its faults have clearer messages
     with unreadable(f"model '{model}' cannot be loaded"):
         try:
-            built, loading = _fetch(model, read, trust_remote_code, weights=True)
+            built, loading = fetch(model, read, trust_remote_code, weights=True)
         except ValueError as error:
             if "configuration class" not in str(error):
                 raise
@@ -438,7 +446,8 @@ def written_dtype(model: str, dtype: Dtype = "auto") -> Any:
 
     if dtype != "auto":
         return getattr(torch, dtype)
-    if (named := load_config(model).dtype) is not None:
+    named = load_config(model).dtype
+    if named is not None:
         return named
     folder = Path(resolve(model, weights=False))
     sizes: Counter[str] = Counter()
@@ -456,7 +465,7 @@ def written_dtype(model: str, dtype: Dtype = "auto") -> Any:
     return short.get(most[0][0], torch.float32) if most else torch.float32
 
 
-def _fetch(
+def fetch(
     model: str, read: Callable[..., T], trust_remote_code: bool = False, weights: bool = False
 ) -> T:
     place = resolve(model, weights=weights)
@@ -464,14 +473,14 @@ def _fetch(
     load = partial(read, place, trust_remote_code=trust_remote_code)
     try:
         with quiet():
-            return _here_or_from_hub(model, place, load)
+            return here_or_from_hub(model, place, load)
     except ValueError as error:
         if "trust_remote_code=True" in str(error):
             raise ModelError(f"model '{model}' cannot be read without more: {OWN_CODE}") from error
         raise
 
 
-def _here_or_from_hub(model: str, place: str, load: Callable[..., T]) -> T:
+def here_or_from_hub(model: str, place: str, load: Callable[..., T]) -> T:
     try:
         return load(local_files_only=True)
     except OSError as error:
@@ -497,17 +506,22 @@ def _context(config: Any) -> int | None:
     return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
-def _generation_stops(model: str) -> list[int]:
+def generation_stops(model: str) -> list[int]:
     from transformers import GenerationConfig
 
     try:
         with unreadable(f"model '{model}' has no usable generation_config.json"):
-            end = _fetch(model, GenerationConfig.from_pretrained).eos_token_id
+            end = fetch(model, GenerationConfig.from_pretrained).eos_token_id
     except ModelError as error:
         if isinstance(error.__cause__, OSError):  # it has none
             return []
         raise
-    ends = end if isinstance(end, list) else [end] if end is not None else []
+    if isinstance(end, list):
+        ends = end
+    elif end is not None:
+        ends = [end]
+    else:
+        ends = []
     if not all(isinstance(token, int) for token in ends):
         raise ModelError(
             f"model '{model}': generation_config.json: eos_token_id is {end!r}; write token ids"
@@ -515,22 +529,7 @@ def _generation_stops(model: str) -> list[int]:
     return ends
 
 
-def _check_config(config: Any) -> None:
-    """Raises ValueError for sizes that no model has, and for attention by code of the hub."""
-    sizes = config.get_text_config()
-    for name, most in MOST.items():
-        value = getattr(sizes, name, None)
-        if isinstance(value, int) and not 1 <= value <= most:
-            raise ValueError(f"{name} is {value}; at most {most:,} can be read")
-    attention = getattr(config, "_attn_implementation", None)
-    if isinstance(attention, str) and "/" in attention:
-        raise ValueError(
-            f"attention is to be computed by code of the hub ({attention!r}); take "
-            "the setting out, or choose an `attention` yourself"
-        )
-
-
-def _check_tokens(folder: Path) -> None:
+def check_tokens(folder: Path) -> None:
     """Raises ValueError for a folder's tokenizer.json with ids or replacements without bounds."""
     path = folder / "tokenizer.json"
     if not path.is_file():
@@ -544,7 +543,7 @@ def _check_tokens(folder: Path) -> None:
             raise ValueError(f"a token has the id {number}")
     growth = 1
     for rule in _inner(rules.get("normalizer")):
-        if rule.get("type") == "Precompiled" and not _is_character_map(rule):
+        if rule.get("type") == "Precompiled" and not is_character_map(rule):
             raise ValueError("its normalizer's character map is damaged")
         growth *= max(1, len(rule.get("content") or ""))
     if growth > MOST_GROWTH:
@@ -559,7 +558,7 @@ def _inner(rule: Any) -> Iterator[Mapping[str, Any]]:
             yield from _inner(inner)
 
 
-def _is_character_map(rule: Mapping[str, Any]) -> bool:
+def is_character_map(rule: Mapping[str, Any]) -> bool:
     """Whether the length of the map's index, which comes first, can be right."""
     content = base64.b64decode(rule.get("precompiled_charsmap") or "")
     return 0 < int.from_bytes(content[:4], "little") <= len(content) - 4

@@ -45,7 +45,7 @@ def answer_logprobs(
     was_training = model.training
     model.eval()
     try:
-        groups = _by_prompt(ids, answer_start, learned or [None] * len(ids))
+        groups = by_prompt(ids, answer_start, learned or [None] * len(ids))
         if share and len(groups) < len(ids):
             share = shares_prompts(head, model, groups[0][0], max(map(len, ids)))
         scores: list[tuple[float, int]] = [(0.0, 0)] * len(ids)
@@ -62,7 +62,7 @@ def answer_logprobs(
     return scores
 
 
-def _by_prompt(
+def by_prompt(
     ids: Sequence[Sequence[int]],
     answer_start: Sequence[int],
     learned: Sequence[Sequence[bool] | None],
@@ -70,9 +70,10 @@ def _by_prompt(
     """Rows with one prompt in groups, each no longer than a row may be."""
     groups: dict[tuple[int, ...], list[Group]] = {}
     for place, (row, start, mask) in enumerate(zip(ids, answer_start, learned, strict=True)):
-        prompt, answer = tuple(row[:start]), list(row[start:])
+        prompt = tuple(row[:start])
+        answer = list(row[start:])
         same = groups.setdefault(prompt, [])
-        if not same or _row_length(same[-1]) + len(answer) > LONGEST_SHARED:
+        if not same or row_length(same[-1]) + len(answer) > LONGEST_SHARED:
             same.append((PromptAnswers(prompt, []), []))
         answers, places = same[-1]
         joined = PromptAnswers(prompt, [*answers.answers, answer], [*answers.learned, mask])
@@ -80,17 +81,18 @@ def _by_prompt(
     return [group for same in groups.values() for group in same]
 
 
-def _row_length(group: Group) -> int:
+def row_length(group: Group) -> int:
     answers, _ = group
     return len(answers.prompt) + sum(map(len, answers.answers))
 
 
 def _singles(groups: Iterable[Group]) -> list[Group]:
-    return [
-        (PromptAnswers(answers.prompt, [answer], [answers.mask(k)]), [place])
-        for answers, places in groups
-        for k, (answer, place) in enumerate(zip(answers.answers, places, strict=True))
-    ]
+    singles: list[Group] = []
+    for answers, places in groups:
+        for k, (answer, place) in enumerate(zip(answers.answers, places, strict=True)):
+            single = PromptAnswers(answers.prompt, [answer], [answers.mask(k)])
+            singles.append((single, [place]))
+    return singles
 
 
 def _batches(groups: Sequence[Group], batch_size: int) -> Iterable[list[Group]]:
@@ -101,7 +103,8 @@ def _batches(groups: Sequence[Group], batch_size: int) -> Iterable[list[Group]]:
         answers = len(group[1])
         if batch and size + answers > batch_size:
             yield batch
-            batch, size = [], 0
+            batch = []
+            size = 0
         batch.append(group)
         size += answers
     if batch:
@@ -158,11 +161,16 @@ def score_rows(
         [torch.tensor(row) for row in rows], batch_first=True, padding_value=pad_id
     )
     width = ids_BT.shape[1]
-    row_N = [row for row, ids in enumerate(rows) for _ in ids]
-    column_N = [column for ids in rows for column in range(len(ids))]
+    row_N: list[int] = []
+    column_N: list[int] = []
+    for row, ids in enumerate(rows):
+        row_N += [row] * len(ids)
+        column_N += range(len(ids))
     source_N = torch.tensor(row_N) * width + torch.tensor(column_N)
     # What a row's last token predicts is not there: 0 stands for it, and is dropped.
-    targets = [token for ids in rows for token in (*ids[1:], 0)]
+    targets: list[int] = []
+    for ids in rows:
+        targets += (*ids[1:], 0)
     target_N = torch.tensor(targets, device=model.device)
     scored: list[list[Likelihood]] = [[] for _ in rows]
     next_V: dict[int, torch.Tensor] = {}
@@ -175,7 +183,8 @@ def score_rows(
         wanted = [most_likely[row] for row in row_N[chunk]]
         finite_C = torch.isfinite(logprob_CV.amax(-1)).tolist()
         for place, likelihood in enumerate(likelihoods(logprob_CV, target_C, wanted)):
-            row, column = row_N[start + place], column_N[start + place]
+            row = row_N[start + place]
+            column = column_N[start + place]
             known[row] &= finite_C[place]
             if column + 1 < len(rows[row]):
                 scored[row].append(likelihood)

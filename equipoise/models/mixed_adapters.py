@@ -70,7 +70,10 @@ class MixedAdapters:
     def own(self, ranks: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
         """[B, R]: 1 where a row's adapter owns a column; `ranks` are the adapters' columns."""
         if ranks not in self._own:
-            owner = [a for a, rank in enumerate(ranks) for _ in range(rank)]
+            owner = []
+            for a, rank in enumerate(ranks):
+                for _ in range(rank):
+                    owner.append(a)
             owner_1R = torch.tensor([owner], device=self.adapter_B.device)
             own_BR = self.adapter_B[:, None] == owner_1R
             self._own[ranks] = own_BR.to(like.device, like.dtype)

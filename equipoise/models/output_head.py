@@ -38,7 +38,9 @@ class Tail(NamedTuple):
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         x = x if self.scale == 1.0 else x * self.scale
-        return x if self.cap is None else torch.tanh(x / self.cap) * self.cap
+        if self.cap is None:
+            return x
+        return torch.tanh(x / self.cap) * self.cap
 
     def cool(self, temperature: float) -> Tail:
         """The tail of logits that are divided by `temperature`."""
@@ -84,7 +86,8 @@ class AnswerHead:
         self.head: nn.Module = head
         on_cpu = next(inner.parameters()).device.type == "cpu"
         self.chunk = chunk or (256 if on_cpu else 2048)
-        self.temperature, self.keep = temperature, keep
+        self.temperature = temperature
+        self.keep = keep
         self.hidden_NH: torch.Tensor | None = None
         self.tail: Tail | None = None
         self._short = False  # whether hidden states are of a short floating-point type
@@ -131,7 +134,7 @@ class AnswerHead:
             hidden.append(hidden_BTH.flatten(0, -2).index_select(0, at_N))
             return hidden_BTH.new_zeros(1, 1, 1)
 
-        with _replace_forward(self.head, forward):
+        with replace_forward(self.head, forward):
             model(**inputs, use_cache=False)
         tail = self.tail.cool(self.temperature)
         for hidden_CH in hidden[0].split(self.chunk):
@@ -175,12 +178,20 @@ class AnswerHead:
             self.hidden_NH = hidden_NH if self.keep else None
             target_at = target_N.to(device)
             if is_plain:
-                logprob_N = _project(self.head, cooled, hidden_NH, target_at, self.chunk)
+                head = self.head
+                kind = hidden_NH.device.type
+                autocast = torch.is_autocast_enabled(kind)
+                dtype = torch.get_autocast_dtype(kind) if autocast else head.weight.dtype
+                weight_VH = head.weight.to(dtype)
+                bias_V = None if head.bias is None else head.bias.to(dtype)
+                logprob_N = ChunkedLogprob.apply(
+                    hidden_NH.to(dtype), weight_VH, bias_V, target_at, cooled, self.chunk
+                )
             else:
-                logprob_N = _project_by_head(own_forward, cooled, hidden_NH, target_at, self.chunk)
+                logprob_N = project_by_head(own_forward, cooled, hidden_NH, target_at, self.chunk)
             return (logprob_N * _FAINT).view(1, -1, 1)
 
-        with _replace_forward(self.head, forward):
+        with replace_forward(self.head, forward):
             faint = model(**inputs, use_cache=False).logits
         return faint.float().flatten() / (_FAINT * tail.scale)
 
@@ -224,24 +235,22 @@ class AnswerHead:
             self._short = hidden.dtype != torch.float32 or autocast
             return probe.view(1, -1, 1)
 
-        with _replace_forward(self.head, echo):
+        with replace_forward(self.head, echo):
             echoed = model(input_ids=ids, use_cache=False).logits.float().flatten()
-        return _tail(probe, echoed, type(model).__name__)
+        name = type(model).__name__
+        scale = float(echoed[1] / probe[1]) if echoed.shape == probe.shape else 0.0
+        straight = Tail(float(echoed[-1] / probe[-1])) if scale else Tail()
+        for tail in (straight, Tail(scale, float(echoed[-1]))):
+            if scale > 0 and torch.allclose(tail(probe), echoed, rtol=1e-5, atol=0):
+                return tail
+        raise ModelError(
+            f"{name}: what the model does after its output head is neither a scale nor a soft "
+            f"cap ({probe.tolist()} became {echoed.flatten().tolist()}); this architecture "
+            "cannot be trained or scored"
+        )
 
 
-def _project(
-    head: Any, tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor, chunk: int
-) -> torch.Tensor:
-    kind = hidden_NH.device.type
-    autocast = torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if autocast else head.weight.dtype
-    weight_VH = head.weight.to(dtype)
-    bias_V = None if head.bias is None else head.bias.to(dtype)
-    logprob_N = ChunkedLogprob.apply(hidden_NH.to(dtype), weight_VH, bias_V, target_N, tail, chunk)
-    return logprob_N  # type: ignore[return-value]
-
-
-def _project_by_head(
+def project_by_head(
     own_forward: Callable[[torch.Tensor], torch.Tensor],
     tail: Tail,
     hidden_NH: torch.Tensor,
@@ -259,22 +268,8 @@ def _project_by_head(
     return torch.cat(logprobs)  # type: ignore[arg-type]
 
 
-def _tail(probe: torch.Tensor, echoed: torch.Tensor, name: str) -> Tail:
-    """The tail from `probe` (0, a small number, …, a huge one) to `echoed`. Raises ModelError."""
-    scale = float(echoed[1] / probe[1]) if echoed.shape == probe.shape else 0.0
-    straight = Tail(float(echoed[-1] / probe[-1])) if scale else Tail()
-    for tail in (straight, Tail(scale, float(echoed[-1]))):
-        if scale > 0 and torch.allclose(tail(probe), echoed, rtol=1e-5, atol=0):
-            return tail
-    raise ModelError(
-        f"{name}: what the model does after its output head is neither a scale nor a soft "
-        f"cap ({probe.tolist()} became {echoed.flatten().tolist()}); this architecture "
-        "cannot be trained or scored"
-    )
-
-
 @contextmanager
-def _replace_forward(module: nn.Module, forward: Callable[..., torch.Tensor]) -> Iterator[None]:
+def replace_forward(module: nn.Module, forward: Callable[..., torch.Tensor]) -> Iterator[None]:
     own = vars(module).get("forward")
     module.forward = forward
     try:
@@ -313,14 +308,16 @@ class ChunkedLogprob(torch.autograd.Function):
         chunks = _chunks(hidden_NH, weight_VH, bias_V, tail, chunk)
         for rows, logits_CV, spare_CV in chunks:
             target_C1 = target_N[rows, None]
-            _softmax_into(spare_CV, torch.ops.aten._log_softmax.out, logits_CV)
+            softmax_into(spare_CV, torch.ops.aten._log_softmax.out, logits_CV)
             logprob_N[rows] = spare_CV.gather(1, target_C1)[:, 0]
             if grad_NH is not None:
                 one_C1 = torch.ones_like(spare_CV[:, :1])
                 grad_CV = spare_CV.exp_().neg_().scatter_add_(1, target_C1, one_C1)
                 grad_CV = tail.pull_back(grad_CV, logits_CV).to(weight_VH.dtype)
                 grad_NH[rows] = grad_CV @ weight_VH
-        ctx.tail, ctx.chunk, ctx.frozen = tail, chunk, frozen
+        ctx.tail = tail
+        ctx.chunk = chunk
+        ctx.frozen = frozen
         if frozen:
             ctx.save_for_backward(grad_NH)
         else:
@@ -347,7 +344,7 @@ class ChunkedLogprob(torch.autograd.Function):
         for rows, logits_CV, spare_CV in chunks:
             grad_C1 = grad_N[rows, None]
             target_C1 = target_N[rows, None]
-            _softmax_into(spare_CV, torch.ops.aten._softmax.out, logits_CV)
+            softmax_into(spare_CV, torch.ops.aten._softmax.out, logits_CV)
             grad_CV = spare_CV.mul_(-grad_C1).scatter_add_(1, target_C1, grad_C1)
             grad_CV = ctx.tail.pull_back(grad_CV, logits_CV)
             if grad_V is not None:
@@ -383,7 +380,7 @@ def _chunks(
         yield rows, logits if tail == Tail() else tail(logits.float()), spare[:size]
 
 
-def _softmax_into(
+def softmax_into(
     out: torch.Tensor, softmax: Callable[..., torch.Tensor], logits: torch.Tensor
 ) -> None:
     """Softmax or its logarithm in float32, within `out` alone. No kernel reads bfloat16 and writes

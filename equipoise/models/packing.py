@@ -80,7 +80,8 @@ class PackedBatch:
         """The batch on `device`."""
         moved = {}
         for name in ("input_ids", "position_ids", "attention_mask", "source_N", "target_N"):
-            if (tensor := getattr(self, name)) is not None:
+            tensor = getattr(self, name)
+            if tensor is not None:
                 moved[name] = tensor.to(device, non_blocking=True)
         return replace(self, **moved)
 
@@ -101,7 +102,7 @@ class PackedBatch:
         inputs: dict[str, Any] = {"input_ids": self.input_ids}
         if self.attention_mask is not None:
             inputs["position_ids"] = self.position_ids
-            inputs["attention_mask"] = _mask_for(model, self.attention_mask)
+            inputs["attention_mask"] = mask_for(model, self.attention_mask)
         return inputs
 
 
@@ -175,7 +176,7 @@ def _branches(batch: Sequence[PromptAnswers], width: int) -> dict[str, torch.Ten
     return {"position_ids": position_BT, "attention_mask": mask_BTT[:, None]}
 
 
-def _mask_for(model: nn.Module, mask: torch.Tensor) -> Any:
+def mask_for(model: nn.Module, mask: torch.Tensor) -> Any:
     """The mask as the attention takes it: boolean for `sdpa`, blocks for `flex_attention`, numbers
     to add for eager.
     """

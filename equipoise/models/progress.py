@@ -38,7 +38,8 @@ class ProgressReports:
     """Tells how far a batch is, at most twice a second, for looking may wait for the device."""
 
     def __init__(self) -> None:
-        self._told, self._next = 0.0, time.monotonic() + PAUSE
+        self._told = 0.0
+        self._next = time.monotonic() + PAUSE
 
     def look(self, rows: Callable[[], float]) -> None:
         """Tell what is new in `rows()`, the rows done since the beginning, if it is time."""
@@ -60,7 +61,8 @@ def quiet(*, all_bars: bool = False) -> Iterator[None]:
     """
     from transformers.utils import logging
 
-    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:

@@ -137,14 +137,14 @@ def next_tokens(
     return read_once(
         rows,
         batch_size,
-        lambda batch: _read_next(model, batch, tokens, pad_id),
+        lambda batch: read_next(model, batch, tokens, pad_id),
         "the guard",
         "batch_size, longest or max_length",
     )
 
 
 @torch.inference_mode()
-def _read_next(
+def read_next(
     model: Any, rows: Sequence[Sequence[int]], tokens: Sequence[int], pad_id: int
 ) -> list[NextToken]:
     ids_BT = pad_sequence(
@@ -155,7 +155,8 @@ def _read_next(
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         inputs = {"logits_to_keep": kept.to(model.device)}
     else:
-        inputs, place_B = {}, last_B
+        inputs = {}
+        place_B = last_B
     ids_BT = ids_BT.to(model.device)
     # [B, U, V]: U of the T positions, those at which some row ends.
     logits_BUV = model(input_ids=ids_BT, use_cache=False, **inputs).logits

@@ -130,12 +130,12 @@ class SharedBase:
     def bare(self) -> Iterator[Any]:
         """The model without a trace of its adapters while the context is open, to be wrapped."""
         configs = vars(self.model).pop("peft_config", None)
-        layers = _take_out_adapters(self.model)
+        layers = take_out_adapters(self.model)
         saves_memory = has_checkpoints(self.model)
         try:
             yield self.model
         finally:
-            _take_out_adapters(self.model)
+            take_out_adapters(self.model)
             vars(self.model).pop("peft_config", None)
             for parent, name, layer in layers:
                 setattr(parent, name, layer)
@@ -151,7 +151,7 @@ class SharedBase:
             self.drop(name)
         self._read.clear()
         if self.peft is not None and not self.peft.peft_config:
-            _take_out_adapters(self.model)
+            take_out_adapters(self.model)
             vars(self.model).pop("peft_config", None)
             self.peft = None
 
@@ -238,7 +238,7 @@ def shared_base(resources: Resources, model: str, loading: Loading) -> SharedBas
     return resources.get(base_key(model, loading), load)
 
 
-def _take_out_adapters(model: Any) -> list[tuple[Any, str, Any]]:
+def take_out_adapters(model: Any) -> list[tuple[Any, str, Any]]:
     """Put plain layers back; returns (parent, name, layer) of each layer with adapters."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 

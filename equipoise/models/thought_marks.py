@@ -49,7 +49,7 @@ def template_marks(
             last = LAST_MARK.search(before)
             assert last is not None, "a chat begins with something"
             opening = last[0]
-        return Marks(opening, closing, opened=_ends_with(beginning, opening))
+        return Marks(opening, closing, opened=ends_with(beginning, opening))
     opened = opened_marks(beginning)
     if opened is not None:
         return opened
@@ -63,10 +63,10 @@ def template_marks(
 def opened_marks(prompt: str) -> Marks | None:
     """The marks of a thought that a prompt's text begins at its end; None where it begins none."""
     for marks in KNOWN:
-        if _ends_with(prompt, marks.opening):
+        if ends_with(prompt, marks.opening):
             return Marks(marks.opening, f"\n{marks.closing}\n\n", opened=True)
     return None
 
 
-def _ends_with(beginning: str, opening: str) -> bool:
+def ends_with(beginning: str, opening: str) -> bool:
     return beginning.rstrip().endswith(opening.strip())

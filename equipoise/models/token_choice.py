@@ -115,7 +115,8 @@ def penalised(
     >>> penalised(torch.tensor([[2.0, -2.0, 2.0]]), torch.tensor([[0, 1, 1, -1]]), both)
     tensor([[ 0.5000, -5.0000,  2.0000]])
     """
-    size, penalty = logits_BV.shape[1], settings.repetition_penalty
+    size = logits_BV.shape[1]
+    penalty = settings.repetition_penalty
     count_BV = logits_BV.new_zeros(len(logits_BV), size + 1)
     place_BT = written_BT.masked_fill(written_BT < 0, size)
     count_BV.scatter_add_(1, place_BT, torch.ones_like(place_BT, dtype=logits_BV.dtype))
@@ -135,15 +136,15 @@ def kept_mass(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tens
 def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
     """[B, 1]: the smallest logit that the cuts keep. Logits that tie with it are kept as well."""
     if not settings.min_p:
-        return _least_ranked(logits_BV, settings)
+        return least_ranked(logits_BV, settings)
     least_B1 = logits_BV.amax(-1, keepdim=True) + math.log(settings.min_p)
     if not settings.top_k and settings.top_p >= 1:
         return least_B1
     logits_BV = logits_BV.masked_fill(logits_BV < least_B1, -torch.inf)
-    return torch.maximum(least_B1, _least_ranked(logits_BV, settings))
+    return torch.maximum(least_B1, least_ranked(logits_BV, settings))
 
 
-def _least_ranked(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
+def least_ranked(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
     """[B, 1]: the smallest logit that top-k and top-p keep."""
     if not settings.top_k and settings.top_p >= 1:
         return logits_BV.amin(-1, keepdim=True)

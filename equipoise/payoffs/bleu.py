@@ -127,7 +127,8 @@ class SelfBleu:
             )
         if window is not None and window < 1:
             raise ValueError(f"window = {window}: it must be at least 1, or None for all texts")
-        self.orders, self.window = tuple(orders), window
+        self.orders = tuple(orders)
+        self.window = window
         self._words = splitter(tokens)
         self._clear()
 
@@ -222,7 +223,9 @@ class _Reading:
     """An index while a batch is scored, with look-ups that several texts share."""
 
     def __init__(self, index: SelfBleu) -> None:
-        self.orders, self.places, self.sharers = index.orders, index._places, index._sharers
+        self.orders = index.orders
+        self.places = index._places
+        self.sharers = index._sharers
         self.token_T = np.frombuffer(index._token, np.intc)
         self.start_R = np.frombuffer(index._start, np.intc)
         self.times_R = np.frombuffer(index._times, np.intc)
@@ -237,7 +240,9 @@ class _Reading:
 
     def total(self, ids: Sequence[int]) -> float:
         """The sum over all references, each as often as it was added, of BLEU against it."""
-        length, seen, sharers = len(ids), Counter[int](), []
+        length = len(ids)
+        seen = Counter[int]()
+        sharers = []
         for token in ids:
             if token != UNKNOWN and seen[token] < len(self.sharers[token]):
                 sharer_S = np.frombuffer(self.sharers[token][seen[token]], np.intc)
@@ -254,17 +259,15 @@ class _Reading:
         number_C, match_nC = self._longer(ids)
         match_nC[0] = match_R[number_C]
         bleu_R[number_C] = mean_bleu(match_nC, length, self.orders)
-        return float(self._weight(length) @ bleu_R)
-
-    def _weight(self, length: int) -> np.ndarray:
         if length not in self.weight_R:
             penalty_L = np.exp(np.minimum(0.0, 1 - self.length_L / length))
             self.weight_R[length] = self.times_R * penalty_L[self.length_R]
-        return self.weight_R[length]
+        return float(self.weight_R[length] @ bleu_R)
 
     def _longer(self, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """The references C that share two words in a row; clipped matches of n ≥ 2 words [n, C]."""
-        number_C, match_nC = np.zeros(0, np.intp), np.zeros((max(self.orders), 0))
+        number_C = np.zeros(0, np.intp)
+        match_nC = np.zeros((max(self.orders), 0))
         shared: dict[tuple[int, ...], np.ndarray] = {}  # n-gram -> its places
         for n in range(2, max(self.orders) + 1):
             grams = Counter(tuple(ids[k : k + n]) for k in range(len(ids) - n + 1))

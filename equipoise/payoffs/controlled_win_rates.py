@@ -213,7 +213,8 @@ def _design(
 
 def _chosen_strength(data: _Design, folds: int) -> float:
     """The strength with the least held-out cross-entropy, by scikit-learn's own search."""
-    metrics, selection = _sklearn("metrics"), _sklearn("model_selection")
+    metrics = _sklearn("metrics")
+    selection = _sklearn("model_selection")
     scorer = metrics.make_scorer(
         _cross_entropy, response_method="predict_proba", greater_is_better=False
     )

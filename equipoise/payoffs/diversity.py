@@ -63,7 +63,8 @@ def hash_vectors(texts: Sequence[str]) -> np.ndarray:
 
 
 def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    rows, hashes = [], []
+    rows = []
+    hashes = []
     for row, text in enumerate(texts):
         codes = [
             zlib.crc32(spelling.encode("utf-8", "surrogatepass")) for spelling in WORD.findall(text)
@@ -82,7 +83,8 @@ def _characters(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     row_N = np.repeat(np.arange(len(texts)), length_B)
     end_N = np.repeat(np.cumsum(length_B), length_B)
     left_N = end_N - np.arange(len(byte_N))  # bytes from here to the text's end
-    rows, hashes = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+    rows = [np.zeros(0, np.uint64)]
+    hashes = [np.zeros(0, np.uint64)]
     for n in CHARACTERS:
         first_F = np.flatnonzero(left_N >= n)
         # Begun with n, so that n-grams of different lengths differ in their hashes.
@@ -133,7 +135,8 @@ class MeanCosine:
         """`embed`: texts -> vectors [B, D]. Raises ValueError for a window below 1."""
         if window is not None and window < 1:
             raise ValueError(f"window = {window}: it must be at least 1, or None for all texts")
-        self.embed, self.window = embed, window
+        self.embed = embed
+        self.window = window
         self._sum_D: np.ndarray | None = None
         self._newest: deque[np.ndarray] = deque()
         self._count = self._dropped = 0

@@ -239,7 +239,8 @@ def weighted_mean(
     >>> weighted_mean([0.0, 1.0], [1.0, 3.0]).mean
     0.75
     """
-    value_B, weight_B = _finite(values), _finite(weights)
+    value_B = _finite(values)
+    weight_B = _finite(weights)
     if len(value_B) != len(weight_B) or (weight_B <= 0).any():
         raise ValueError("every value needs a weight, and every weight is above 0")
     n = len(value_B)

@@ -43,7 +43,8 @@ def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> 
         )
     given_JU = ~np.isnan(ratings_JU)
     given_JU &= given_JU.sum(0) >= 2
-    value_n, unit_n = ratings_JU[given_JU], np.nonzero(given_JU)[1]
+    value_n = ratings_JU[given_JU]
+    unit_n = np.nonzero(given_JU)[1]
     if not len(value_n) or value_n.min() == value_n.max():
         return math.nan
     point_nF = _points(value_n, level)
@@ -93,7 +94,8 @@ def class_scores(true_B: Sequence[str], predicted_B: Sequence[str]) -> dict[str,
     ClassScore(precision=1.0, recall=0.5, f1=0.6666666666666666, total=2)
     """
     pairs = Counter(zip(true_B, predicted_B, strict=True))
-    true, predicted = Counter(true_B), Counter(predicted_B)
+    true = Counter(true_B)
+    predicted = Counter(predicted_B)
     scores = {}
     for name in sorted({*true, *predicted}):
         right = pairs[name, name]
@@ -122,7 +124,8 @@ def correlations(one_B: npt.ArrayLike, other_B: npt.ArrayLike) -> Correlations:
     """
     from scipy import stats  # here: it takes a second to import
 
-    one_B, other_B = np.asarray(one_B, float), np.asarray(other_B, float)
+    one_B = np.asarray(one_B, float)
+    other_B = np.asarray(other_B, float)
     if one_B.ndim != 1 or one_B.shape != other_B.shape:
         raise ValueError(f"shapes differ: {one_B.shape} and {other_B.shape}")
     if len(one_B) < 2 or not np.ptp(one_B) or not np.ptp(other_B):
@@ -167,7 +170,8 @@ def calibrate(
     >>> round(calibrate(lead_n, preferred_n).slope, 2)
     0.68
     """
-    lead_n, preferred_n = np.asarray(lead_n, float), np.asarray(preferred_n, float)
+    lead_n = np.asarray(lead_n, float)
+    preferred_n = np.asarray(preferred_n, float)
     if lead_n.ndim != 1 or lead_n.shape != preferred_n.shape:
         raise ValueError(f"shapes differ: {lead_n.shape} and {preferred_n.shape}")
     if ((preferred_n < 0) | (preferred_n > 1)).any():
@@ -183,7 +187,9 @@ def calibrate(
         known_n = part_n == part
         losses += _losses(slope, unit_n[known_n], preferred_n[known_n]).tolist()
     slope = _slope(unit_n, preferred_n)
-    half = float(ndtri(0.975)) / math.sqrt(_curvature(slope, unit_n))
+    chance_n = expit(slope * unit_n)
+    curvature = float((unit_n**2 * chance_n * (1 - chance_n)).sum() + PRIOR)
+    half = float(ndtri(0.975)) / math.sqrt(curvature)
     return Calibration(
         slope / scale, (slope - half) / scale, (slope + half) / scale, float(np.mean(losses))
     )
@@ -194,7 +200,8 @@ PRIOR = 1 / 9  # of the slope of a standard lead: 1/deviation²
 
 def _slope(unit_n: np.ndarray, preferred_n: np.ndarray) -> float:
     """The zero of the objective's derivative, which falls steadily, by halving."""
-    low, high = -100.0, 100.0
+    low = -100.0
+    high = 100.0
     for _ in range(60):
         middle = (low + high) / 2
         gradient = (unit_n * (preferred_n - expit(middle * unit_n))).sum()
@@ -205,13 +212,9 @@ def _slope(unit_n: np.ndarray, preferred_n: np.ndarray) -> float:
     return (low + high) / 2
 
 
-def _curvature(slope: float, unit_n: np.ndarray) -> float:
-    chance_n = expit(slope * unit_n)
-    return float((unit_n**2 * chance_n * (1 - chance_n)).sum() + PRIOR)
-
-
 def _losses(slope: float, unit_n: np.ndarray, preferred_n: np.ndarray) -> np.ndarray:
-    for_n, against_n = log_expit(slope * unit_n), log_expit(-slope * unit_n)
+    for_n = log_expit(slope * unit_n)
+    against_n = log_expit(-slope * unit_n)
     return -(preferred_n * for_n + (1 - preferred_n) * against_n)
 
 

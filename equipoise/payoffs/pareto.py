@@ -21,14 +21,17 @@ def front(points_N2: ArrayLike) -> np.ndarray:
     """
     points_N2 = checked_points(points_N2, "points_N2")
     order_N = np.lexsort((-points_N2[:, 1], -points_N2[:, 0]))
-    kept, best_x, best_y = [], np.inf, -np.inf
+    kept = []
+    best_x = np.inf
+    best_y = -np.inf
     # From the largest first coordinate down: a point is kept when its second coordinate is larger
     # than those of all before.
     for n in order_N:
         x, y = points_N2[n]
         if y > best_y or (y == best_y and x == best_x):
             kept.append(n)
-            best_x, best_y = x, y
+            best_x = x
+            best_y = y
     return np.sort(np.array(kept, dtype=int))
 
 
@@ -126,7 +129,8 @@ def compare(
     losses = int((second_N & ~first_N).sum())
     same_N = np.all(first_N2 == second_N2, axis=1)
     both_N2 = np.concatenate([first_N2, second_N2])
-    low_2, high_2 = both_N2.min(axis=0), both_N2.max(axis=0)
+    low_2 = both_N2.min(axis=0)
+    high_2 = both_N2.max(axis=0)
     front_F2 = both_N2[front(both_N2)]
     range_2 = high_2 - low_2
     return ParetoComparison(
@@ -238,7 +242,8 @@ def constrained_area(
     >>> constrained_area([(1, 1)], [(1, 1), (2, 0)], level_L=[0, 1, 3])
     0.75
     """
-    points_N2, all_M2 = checked_points(points_N2, "points_N2"), checked_points(all_M2, "all_M2")
+    points_N2 = checked_points(points_N2, "points_N2")
+    all_M2 = checked_points(all_M2, "all_M2")
     level_L = np.linspace(0, 1, 20) if level_L is None else np.asarray(level_L, float)
     held = 0 if constrained == "user" else 1
     shares = []

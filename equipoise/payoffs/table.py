@@ -134,8 +134,11 @@ def _table(
     unjudged_R = np.isnan(value_R)
     unjudged_C = np.bincount(cell_R[unjudged_R], minlength=cells)
     judged_R = ~unjudged_R
-    cell_R, value_R, group_R = cell_R[judged_R], value_R[judged_R], group_R[judged_R]
-    i_R, j_R = i_R[judged_R], j_R[judged_R]
+    cell_R = cell_R[judged_R]
+    value_R = value_R[judged_R]
+    group_R = group_R[judged_R]
+    i_R = i_R[judged_R]
+    j_R = j_R[judged_R]
     prompts_N, prompts = count_prompts(len(players), i_R, j_R, group_R)
     count_C = np.bincount(cell_R, minlength=cells)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -223,7 +226,8 @@ def cross_play(scores: Scores) -> PayoffTable:
     prompts = list(dict.fromkeys(prompt for by_prompt in scores.values() for prompt in by_prompt))
     dense = [_dense(player, scores[player], prompts) for player in players]
     shape = (len(players), len(players))
-    payoff_NN, se_NN = np.full(shape, np.nan), np.full(shape, np.nan)
+    payoff_NN = np.full(shape, np.nan)
+    se_NN = np.full(shape, np.nan)
     count_NN, unjudged_NN, clusters_NN = np.zeros((3, *shape), np.int64)
     met_PN = np.zeros((len(prompts), len(players)), bool)
     np.fill_diagonal(payoff_NN, 0.0)

@@ -69,7 +69,8 @@ def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.
         return (user if weight else llm) + 0.0
     if rho == 0:
         return cobb_douglas(user, llm, weight)
-    low, high = np.minimum(user, llm), np.maximum(user, llm)
+    low = np.minimum(user, llm)
+    high = np.maximum(user, llm)
     anchor = high if rho > 0 else low
     if np.isinf(rho):
         return anchor + 0.0

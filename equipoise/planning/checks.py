@@ -68,7 +68,8 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     try:
         source = config.prompts.load()
     except DataError as error:
-        if others := list(dict.fromkeys(faults_of_parts(config))):
+        others = list(dict.fromkeys(faults_of_parts(config)))
+        if others:
             raise ConfigError("\n".join([str(error), *others])) from error
         raise
     config, fixed = fix_at_start(config)
@@ -210,7 +211,8 @@ def wanted_accelerators(config: RunConfig) -> int:
 
 def device_notes(config: RunConfig) -> tuple[str, ...]:
     """A note where the recipe's processes are more than this machine's accelerators."""
-    wanted, machine = wanted_accelerators(config), Machine.here()
+    wanted = wanted_accelerators(config)
+    machine = Machine.here()
     if wanted < 2 or machine.ray_address or machine.launch_prefix:  # they are on others
         return ()
     from equipoise.models.device import accelerator_count
@@ -241,7 +243,8 @@ def check_endpoints(config: RunConfig) -> tuple[str, ...]:
         servers = (player.base_url, player.replicas, player.api_key_env)
         if servers not in known:
             known[servers] = player.fault_of_servers()
-        if fault := known[servers]:
+        fault = known[servers]
+        if fault:
             judges = place.split(".")[0] in ("judge", "judges", "evaluate", "measures")
             (faults if judges else notes).append(f"{place}: {fault}")
     faults += filter(None, map(fault_of_tracker, config.report_to))
@@ -540,7 +543,7 @@ def faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]:
     if type(config.pairs).why_no_pair is PairMaker.why_no_pair:  # asks nothing of prompts
         return
     for t, prompts in enumerate(split.parts):
-        yield from _faults_of_single(config, prompts, t)
+        yield from faults_of_single(config, prompts, t)
         why = [config.pairs.why_no_pair(prompt, t) for prompt in prompts]
         if prompts and all(why):
             reasons = "; ".join(sorted(set(why)))
@@ -551,7 +554,7 @@ def faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]:
             return
 
 
-def _faults_of_single(config: RunConfig, prompts: Sequence[Prompt], t: int) -> Iterator[str]:
+def faults_of_single(config: RunConfig, prompts: Sequence[Prompt], t: int) -> Iterator[str]:
     """A loss of pairs in a generation whose rows are answers alone, with labels."""
     by_pairs = [name for name in config.learning if config.learner_of(name).needs == "pairs"]
     losses = [config.loss_at(name, t) for name in by_pairs]
@@ -657,7 +660,8 @@ def notes_on_rows(config: RunConfig, split: PromptSplit) -> Iterator[str]:
         yield note
     if config.too_long == "cut_prompt":
         prompts = [*split.training, *split.held_out, *split.test]
-        if count := len(too_long(config, prompts)):
+        count = len(too_long(config, prompts))
+        if count:
             yield f"prompts: {count:,} lose their first tokens (too_long: cut_prompt)"
 
 

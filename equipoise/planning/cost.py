@@ -159,7 +159,9 @@ def estimate_cost(
     if hardware is None:
         workers = 1
         device = choose_device(player.device)
-        kind, place, memory = device.type, device.type, machine_memory(device)
+        kind = device.type
+        place = device.type
+        memory = machine_memory(device)
         program = program_memory() if kind == "cpu" else 0.0  # before the trial's own takes part
         shape = work_shape(player, trainer, prompt, work)
         trial = try_model(player.model, player.lora, size, shape, player.device)
@@ -167,7 +169,9 @@ def estimate_cost(
     else:
         program = 0.0
         workers = min(workers, hardware.count)
-        kind, place, memory = "cuda", hardware.name, hardware.memory
+        kind = "cuda"
+        place = hardware.name
+        memory = hardware.memory
         rows = rows_at_once(player, size, tokens, hardware)
         player = player.model_copy(update={"batch_size": rows})
         shape = work_shape(player, trainer, prompt, work)
@@ -272,13 +276,14 @@ def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> Wo
     new = player.most_tokens
     answers = 2 if trainer.needs == "pairs" else 1
     batch = getattr(trainer, "batch_size", 1)
+    length = max(2, round(prompt) + answers * new)
     return WorkShape(
         rows=rows,
         prompts=max(1, rows // copies),
         prompt=max(1, round(prompt)),
         new=new,
         batch=batch,
-        length=max(2, round(prompt) + answers * new),
+        length=length,
         answer=answers * new,
         bf16=getattr(trainer, "precision", "fp32") == "bf16",
     )
@@ -331,7 +336,8 @@ def stage_seconds(
 
 def judging_seconds(judge: Judge, tokens: float, work: Work, trial: Trial) -> float | None:
     """Seconds of judging: 0 by rule, by a local model as if like the player, else None."""
-    if parts := judge.inner_judges():
+    parts = judge.inner_judges()
+    if parts:
         times = [judging_seconds(part, tokens, work, trial) for part in parts]
         return None if None in times else sum(filter(None, times))
     model = getattr(judge, "model", None)

@@ -63,7 +63,8 @@ def count_work(config: RunConfig, split: PromptSplit) -> RunWork:
     """Count the run's work on these prompts, at most."""
     training = training_work(config, split)
     measuring = measuring_work(config, split)
-    seats, pool = len(config.game.seats), len(config.players)
+    seats = len(config.game.seats)
+    pool = len(config.players)
     judges = {judge.name: judge for judge in map(config.judge_of, config.measured)}.values()
     questions = 0
     judgements = 0
@@ -139,7 +140,10 @@ def training_work(config: RunConfig, split: PromptSplit) -> TrainingWork:
         key: Any = t
         if alike:
             by_t = config.by_generation.values()
-            changing = [value_at(values, t) for part in by_t for values in part.values()]
+            changing = []
+            for part in by_t:
+                for values in part.values():
+                    changing.append(value_at(values, t))
             memory = 2 + config.loss_memory
             ages = [min(learner.generation, memory) for learner in learners]
             key = (config.plays(t), config.pairs.by_judge(t), *turn, *changing, *ages)

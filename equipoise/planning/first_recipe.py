@@ -245,7 +245,7 @@ def judge_settings(text: str, method: str) -> Any:
         )
     if text.startswith(("http://", "https://")):
         server = Endpoint.model_validate({"base_url": text, "model": "any"})
-        return _grader({"kind": "endpoint", "base_url": text, "model": only_model(server)}, method)
+        return grader({"kind": "endpoint", "base_url": text, "model": only_model(server)}, method)
     if text in Judge.known_kinds() or ":" in text or text.endswith(".py"):
         return text
     if "/" not in text and not Path(text).exists():
@@ -262,7 +262,7 @@ def judge_settings(text: str, method: str) -> Any:
         return {"kind": "reward_model", "model": text}
     if method == "gpo":
         return {"kind": "guard", "model": text}
-    return _grader({"kind": "local", "model": text, "temperature": 0.0}, method)
+    return grader({"kind": "local", "model": text, "temperature": 0.0}, method)
 
 
 def unsafe_label(classifier: Any) -> str:
@@ -277,7 +277,7 @@ def unsafe_label(classifier: Any) -> str:
     )
 
 
-def _grader(model: dict[str, Any], method: str) -> dict[str, Any]:
+def grader(model: dict[str, Any], method: str) -> dict[str, Any]:
     if method != "gpo":
         return {"kind": "rubric", "model": model}
     criteria = "1: harmless or refused. 0: helps with something harmful."
@@ -286,7 +286,8 @@ def _grader(model: dict[str, Any], method: str) -> dict[str, Any]:
 
 def only_model(server: Endpoint) -> str:
     """The one model that a server lists. Raises ConfigError."""
-    if fault := server.fault_of_servers():
+    fault = server.fault_of_servers()
+    if fault:
         raise ConfigError(f"--judge {fault}")
     (listed,) = server.listed_models()
     names = listed if isinstance(listed, list) else []
@@ -430,13 +431,18 @@ def fit(
         elif seconds is not None and seconds > limit:
             numbers = shorten(wishes.method, numbers, limit / seconds)
         else:
-            return values, planned, [*planned.obstacles, *_unknown_time(seconds)]
+            return values, planned, [*planned.obstacles, *unknown_time(seconds)]
         values = with_numbers(wishes, values, numbers, size)
         for advice in advised:
-            take_advice(values, advice)
+            # An optimizer step keeps its pairs where fewer of them fit at once.
+            before = values["learner"].get("batch_size", 1)
+            recipe_loader.override(values, [advice])
+            learner = values["learner"]
+            if learner.get("batch_size", 1) < before and "gradient_accumulation" in learner:
+                learner["gradient_accumulation"] *= before // learner["batch_size"]
     planned = plan(recipe_loader.build(whole_recipe(values), str(path)), hardware)
     seconds = planned.seconds
-    notes = [*planned.obstacles, *_unknown_time(seconds)]
+    notes = [*planned.obstacles, *unknown_time(seconds)]
     if seconds is not None and seconds > limit:
         notes.append(
             f"it takes about {seconds / 3600:.2g} h at most, and --hours is {wishes.hours:g}: give "
@@ -445,7 +451,7 @@ def fit(
     return values, planned, notes
 
 
-def _unknown_time(seconds: float | None) -> list[str]:
+def unknown_time(seconds: float | None) -> list[str]:
     note = "the time of a model of this size cannot be estimated on this machine (see --on)"
     return [note] if seconds is None else []
 
@@ -471,15 +477,6 @@ def shorten(method: str, numbers: Numbers, share: float) -> Numbers:
     )
 
 
-def take_advice(values: dict[str, Any], advice: str) -> None:
-    """Put a setting that saves memory into the values; an optimizer step keeps its pairs."""
-    before = values["learner"].get("batch_size", 1)
-    recipe_loader.override(values, [advice])
-    learner = values["learner"]
-    if learner.get("batch_size", 1) < before and "gradient_accumulation" in learner:
-        learner["gradient_accumulation"] *= before // learner["batch_size"]
-
-
 # -- the settings
 
 
@@ -487,14 +484,14 @@ def _size(wishes: Wishes) -> Description:
     """The size of the largest model, with the adapter if one is trained."""
     sizes = {model: describe(model) for model in wishes.models}
     largest = max(sizes, key=lambda model: sizes[model].parameters)
-    if not _adapts(wishes, sizes[largest]):
+    if not adapts(wishes, sizes[largest]):
         return sizes[largest]
     from equipoise.models.adapters import Lora
 
     return describe(largest, Lora.model_validate(_lora(wishes.method)))
 
 
-def _adapts(wishes: Wishes, size: Description) -> bool:
+def adapts(wishes: Wishes, size: Description) -> bool:
     return size.parameters >= ADAPTER if wishes.lora is None else wishes.lora
 
 
@@ -509,7 +506,7 @@ def _parts(wishes: Wishes, path: Path, size: Description) -> dict[str, Any]:
     own = {"mnpo": LONGEST, "sparta": LONGEST, "gpo": 1024}[wishes.method]
     if context < own:
         common["max_length"] = context
-    if _adapts(wishes, size):
+    if adapts(wishes, size):
         common["lora"] = _lora(wishes.method)
     elif wishes.method == "sparta":
         common["lora"] = None
@@ -552,7 +549,7 @@ def with_numbers(
         "held_out": numbers.held_out,
         **({"reuse": True} if numbers.reuse else {}),
     }
-    rate = peak_rate(size.parameters, _adapts(wishes, size))
+    rate = peak_rate(size.parameters, adapts(wishes, size))
     if wishes.method == "gpo":
         steps = numbers.generations // 3
         values["turns"] = {

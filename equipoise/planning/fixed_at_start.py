@@ -29,36 +29,36 @@ def fix_at_start(
     """
     dated: list[str] = []
     day = day or today()
-    config = _with_day(config, day, "", dated)
+    config = with_day(config, day, "", dated)
     notes = [
         f"{place}: the model's chat template prints the date, and is given {day} throughout the "
         f"run ({place}.date)"
         for place in dated
     ]
     if config.too_long == "cut_prompt":
-        players = {name: _with_most(player) for name, player in config.players.items()}
+        players = {name: with_most(player) for name, player in config.players.items()}
         config = config.model_copy(update={"players": players})
     return config, tuple(notes)
 
 
-def _with_day(part: P, day: datetime.date, place: str, dated: list[str]) -> P:
+def with_day(part: P, day: datetime.date, place: str, dated: list[str]) -> P:
     """The part with the day in all its parts that print one and have none; adds their places."""
     changed: dict[str, Any] = {}
     for name in type(part).model_fields:
         value = getattr(part, name)
         inner = f"{place}.{name}".lstrip(".")
         if isinstance(value, BaseModel):
-            new: Any = _with_day(value, day, inner, dated)
+            new: Any = with_day(value, day, inner, dated)
         elif isinstance(value, Mapping):
             new = {
-                key: _with_day(each, day, f"{inner}.{key}", dated)
+                key: with_day(each, day, f"{inner}.{key}", dated)
                 if isinstance(each, BaseModel)
                 else each
                 for key, each in value.items()
             }
         elif isinstance(value, tuple):
             new = tuple(
-                _with_day(each, day, f"{inner}.{number}", dated)
+                with_day(each, day, f"{inner}.{number}", dated)
                 if isinstance(each, BaseModel)
                 else each
                 for number, each in enumerate(value)
@@ -67,20 +67,20 @@ def _with_day(part: P, day: datetime.date, place: str, dated: list[str]) -> P:
             continue
         if new != value:
             changed[name] = new
-    if "date" in type(part).model_fields and part.date is None and _prints_date(part):  # type: ignore[attr-defined]
+    if "date" in type(part).model_fields and part.date is None and prints_date(part):  # type: ignore[attr-defined]
         changed["date"] = day
         dated.append(place)
     return part.model_copy(update=changed) if changed else part
 
 
-def _prints_date(part: Any) -> bool:
+def prints_date(part: Any) -> bool:
     try:
         return part.prints_date()
     except UserError:  # a model that is not there, which the plan reports
         return False
 
 
-def _with_most(player: Any) -> Any:
+def with_most(player: Any) -> Any:
     """The player with the tokens of a prompt that it reads: all but what an answer needs, or half.
 
     Unchanged where it is set, and where the model is not there, which the plan reports.

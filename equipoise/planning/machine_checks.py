@@ -85,7 +85,8 @@ def this_folder() -> str:
     """The current folder, which must be writable, and its network disk. Raises RunError."""
     check_writable(Path())
     finding = f"{Path.cwd()} can be written"
-    if kind := network_disk(Path()):
+    kind = network_disk(Path())
+    if kind:
         finding += (
             f"; it is on a network disk ({kind}): a run's ledger keeps a journal in "
             "place of a WAL, and is safest on a disk of the machine that plays it "

@@ -75,7 +75,8 @@ def training_bytes(
 
     # What a token leaves for the backward pass, in one layer and in all.
     if trial is not None:
-        by_layer, by_token = trial.kept_by_layer, trial.kept
+        by_layer = trial.kept_by_layer
+        by_token = trial.kept
     else:
         by_layer = 4.0 * ACTIVATIONS * size.hidden
         by_token = size.layers * by_layer

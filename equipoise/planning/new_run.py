@@ -24,9 +24,10 @@ def new_run(
     something is there and `overwrite` is false, when it is in use or cannot be written, and what
     `check_new_run` raises.
     """
-    RunDirectory.check_vacant(config, folder, overwrite)  # before checks that take minutes
+    RunDirectory.check_vacant(folder, overwrite, config.ledger)  # before checks that take minutes
     checked = check_new_run(config, announce)
-    config, notes = checked.config, checked.notes
+    config = checked.config
+    notes = checked.notes
     del checked  # all prompts are in it, and they are read anew where they are dealt
     with RunDirectory.create(config, folder, overwrite, command, meta, notes) as run:
         yield run

@@ -88,7 +88,9 @@ def phases(
 
 class PhaseEstimate:
     def __init__(self, config: RunConfig, prompt: float, accelerator: bool, sizes: Sizes) -> None:
-        self._config, self._prompt, self._sizes = config, prompt, sizes
+        self._config = config
+        self._prompt = prompt
+        self._sizes = sizes
         self._auto = "accelerator" if accelerator else "cpu"
         self._players: dict[str, Local] = {}
         for name, player in config.players.items():
@@ -102,8 +104,10 @@ class PhaseEstimate:
     def engines(self, hardware: Hardware) -> Iterator[PhaseMemory]:
         """Of the engines that sample for players: weights, adapters, keys and values."""
         for name, player in self._players.items():
-            if engines := engine_count(player):
-                size, tokens = self.size_of(player), self._prompt + player.most_tokens
+            engines = engine_count(player)
+            if engines:
+                size = self.size_of(player)
+                tokens = self._prompt + player.most_tokens
                 rows = rows_at_once(player, size, tokens, hardware)
                 busy = player.model_copy(update={"batch_size": rows})
                 taken = sampling_bytes(busy, size, tokens, "cuda") + 4.0 * size.trainable
@@ -191,7 +195,8 @@ class PhaseEstimate:
             return {device: sampling_bytes(model, size, tokens, self.device_type(device))}
         if isinstance(judge, LoadedSettings):
             with suppress(ModelError):  # an encoder's size is not known
-                size, device = self._sizes(str(model), None), self.device_of(judge)
+                size = self._sizes(str(model), None)
+                device = self.device_of(judge)
                 width = number_width(judge, size, self.device_type(device))
                 return {device: base_bytes(judge, size, width)}
         return {}
@@ -200,7 +205,8 @@ class PhaseEstimate:
         """Bytes of a learner between updates: gradients, moments, reference, critic."""
         if not player.learns or self._config.learner_of(name).needs != "episodes":
             return 0.0
-        size, trainer = self.size_of(player), self.trainer_of(name, player)
+        size = self.size_of(player)
+        trainer = self.trainer_of(name, player)
         kept = trainer.extra_bytes(size.parameters, player.lora is not None)
         kept += (4.0 + moment_bytes(trainer)) * size.trainable
         if stands_apart(trainer):
@@ -217,7 +223,8 @@ class PhaseEstimate:
         """The learner with nothing left to `auto` on the devices of the plan."""
         trainer = self._config.learner_of(name)
         if isinstance(trainer, FineTuning | PolicyGradientSettings):
-            kind, whole = self.device_type(self.device_of(player)), player.lora is None
+            kind = self.device_type(self.device_of(player))
+            whole = player.lora is None
             return decide_on(kind, trainer, self.size_of(player), whole=whole)
         return trainer
 

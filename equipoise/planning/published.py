@@ -216,7 +216,8 @@ def settings_class(annotation: Any) -> type[Settings] | None:
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return annotation
     for argument in get_args(annotation):
-        if (inner := settings_class(argument)) is not None:
+        inner = settings_class(argument)
+        if inner is not None:
             return inner
     return None
 

@@ -50,7 +50,8 @@ class RunPlan:
         """Reasons why it cannot run there, each with the settings that would help."""
         reasons = []
         if self.hardware is not None:
-            wanted, there = wanted_accelerators(self.config), self.hardware.count
+            wanted = wanted_accelerators(self.config)
+            there = self.hardware.count
             if wanted > there:
                 reasons.append(
                     f"its {wanted} processes want an accelerator each, of {there}; lower "
@@ -99,11 +100,12 @@ class RunPlan:
     def schedules(self) -> dict[str, str]:
         """setting -> its values in all generations, for those that change."""
         generations = range(self.config.generations)
-        return {
-            f"{part}.{name}": ", ".join(f"{value_at(values, t):g}" for t in generations)
-            for part, settings in self.config.by_generation.items()
-            for name, values in settings.items()
-        }
+        changing: dict[str, str] = {}
+        for part, settings in self.config.by_generation.items():
+            for name, values in settings.items():
+                texts = [f"{value_at(values, t):g}" for t in generations]
+                changing[f"{part}.{name}"] = ", ".join(texts)
+        return changing
 
 
 def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
@@ -117,7 +119,12 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
         checked = check_run(config)
         config = checked.config
     else:
-        check_devices(config)
+        for name in config.learning:
+            if getattr(config.players[name], "device", "auto") == "cpu":
+                raise ConfigError(
+                    f"players.{name}.device is cpu, and --on plans for accelerators; leave --on "
+                    f"out, or set -s {name}.device=auto"
+                )
         checked = check_run(without_places(config))
         fixed = fix_at_start(config)[0]
         config = fixed.model_copy(update={"prompts": checked.config.prompts})
@@ -127,8 +134,9 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     last = config.generations
     measured = [t for t in range(last + 1) if config.evaluate.due(t, last)]
     sets = tuple(plan_sets(config, len(measured)))
+    answers = counts.answers + sum(of_set.answers for of_set in sets)
     work = Work(
-        answers=counts.answers + sum(of_set.answers for of_set in sets),
+        answers=answers,
         matches=counts.matches + counts.held_out_matches,
         stages=config.generations + len(measured),
         examples=2 * counts.pairs_at_most + counts.episodes_at_most,
@@ -148,16 +156,6 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     endpoints = tuple(plan_endpoints(config, run_work, sets, prompts))
     parts = timed_phases(config, estimates, hardware)
     return RunPlan(config, counts, estimates, tuple(notes), sets, parts, endpoints, hardware)
-
-
-def check_devices(config: RunConfig) -> None:
-    """Raises ConfigError for a learner that is to compute on the CPU."""
-    for name in config.learning:
-        if getattr(config.players[name], "device", "auto") == "cpu":
-            raise ConfigError(
-                f"players.{name}.device is cpu, and --on plans for accelerators; leave --on out, "
-                f"or set -s {name}.device=auto"
-            )
 
 
 P = TypeVar("P", bound=BaseModel)

@@ -326,7 +326,8 @@ def least_seconds(work: Callable[[], Any], device: torch.device) -> float:
     wait = torch.accelerator.synchronize if device.type != "cpu" else lambda: None
     for _ in range(REPEATS):
         wait()
-        started, computed = time.perf_counter(), time.process_time()
+        started = time.perf_counter()
+        computed = time.process_time()
         work()
         wait()
         best = min(best, time.perf_counter() - started)

@@ -34,7 +34,8 @@ class Account:
     def __init__(self, player: EndpointSettings, replies: Replies) -> None:
         """`replies` is read and written in the calling thread only."""
         self.name = player.account or player.model
-        self._player, self._replies = player, replies
+        self._player = player
+        self._replies = replies
         self.renew()
 
     def renew(self) -> None:
@@ -164,7 +165,8 @@ class EndpointActor:
         one model's name apart, and a reply stays kept when the server moves.
         """
         self.player = player
-        self._connection, self._replies = connection, replies
+        self._connection = connection
+        self._replies = replies
         self._account = Account(player, replies)
         self._began_at = began_at or player.base_url
         self._runner: asyncio.Runner | None = None
@@ -235,7 +237,8 @@ class EndpointActor:
         return Request(record_id("reply", identity), body, view.schema, longest)
 
     def _charge(self, usage: Usage, unstated: Usage = NOTHING) -> Spending:
-        prompt, completion = usage.prompt_tokens, usage.completion_tokens
+        prompt = usage.prompt_tokens
+        completion = usage.completion_tokens
         if prompt is None:
             prompt = unstated.prompt_tokens or 0
         if completion is None:
@@ -310,7 +313,7 @@ class EndpointActor:
 
         async def attempt() -> tuple[ServerReply, Spending] | Failure:
             while True:
-                body = request.body | _response_format(formats[0], request.schema)
+                body = request.body | response_format(formats[0], request.schema)
                 outcome = await self._pay_for(request, body, next(places), stop)
                 failed = isinstance(outcome, Failure)
                 if not failed or outcome.status not in FORMAT_REFUSED or len(formats) == 1:
@@ -319,14 +322,26 @@ class EndpointActor:
 
         outcome = await self._connection.retry(attempt, stop)
         if isinstance(outcome, Failure):
-            return self._failed(outcome)
+            fault = configuration_fault(self.player, outcome)
+            if fault:
+                raise ModelError(f"endpoint {self.player.base_url}: {fault}")
+            error = f"{self.player.model}: {outcome}"
+            if not outcome.usage.stated:
+                return Move("", "error", error=error)
+            return failed_move(_counts(outcome.usage, self._charge(outcome.usage)), error)
         if request.schema:
             # A request beside this one may have learned it first; a format that is known to work
             # is never made stricter.
             self._formats = min(self._formats, tuple(formats), key=len)
         reply, charge = outcome
-        self._check_counts(reply.usage)
-        return _move(_as_kept(reply, charge))
+        self._counts_tokens = self._counts_tokens or reply.usage.stated
+        if self._pays_for_tokens and not self._counts_tokens:
+            raise ModelError(
+                f"endpoint {self.player.base_url}: the server does not say how many tokens it "
+                "used, so prices, budget.tokens and budget.money cannot be kept; leave them out "
+                "and use budget.calls"
+            )
+        return _move(as_kept(reply, charge))
 
     async def _pay_for(
         self, request: Request, body: dict[str, Any], place: int, stop: asyncio.Event
@@ -341,7 +356,7 @@ class EndpointActor:
             charge = self._charge(
                 outcome.usage, request.longest if self._pays_for_tokens else NOTHING
             )
-            self._account.settle(name, charge, _as_kept(outcome, charge), request.key)
+            self._account.settle(name, charge, as_kept(outcome, charge), request.key)
             return outcome, charge
         if outcome.unreachable:
             charge = Spending()
@@ -354,31 +369,12 @@ class EndpointActor:
         self._account.settle(name, charge, {"error": str(outcome)})
         return outcome
 
-    def _failed(self, failure: Failure) -> Move:
-        """The error move of a row. Raises ModelError for a failure that concerns every row."""
-        fault = configuration_fault(self.player, failure)
-        if fault:
-            raise ModelError(f"endpoint {self.player.base_url}: {fault}")
-        error = f"{self.player.model}: {failure}"
-        if not failure.usage.stated:
-            return Move("", "error", error=error)
-        return _failed_move(_counts(failure.usage, self._charge(failure.usage)), error)
-
     @property
     def _pays_for_tokens(self) -> bool:
         return self.player.prices is not None or self.player.budget.tokens is not None
 
-    def _check_counts(self, usage: Usage) -> None:
-        self._counts_tokens = self._counts_tokens or usage.stated
-        if self._pays_for_tokens and not self._counts_tokens:
-            raise ModelError(
-                f"endpoint {self.player.base_url}: the server does not say how many tokens it "
-                "used, so prices, budget.tokens and budget.money cannot be kept; leave them out "
-                "and use budget.calls"
-            )
 
-
-def _response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
+def response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
     if name == "json_schema":
         named = {"name": "answer", "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": named}}
@@ -394,7 +390,7 @@ def _counts(usage: Usage, charge: Spending) -> dict[str, Any]:
     }
 
 
-def _as_kept(reply: ServerReply, charge: Spending) -> dict[str, Any]:
+def as_kept(reply: ServerReply, charge: Spending) -> dict[str, Any]:
     kept = {"text": reply.text, "finish": reply.finish, "logprobs": reply.logprobs}
     if reply.thoughts:
         kept["thoughts"] = reply.thoughts
@@ -403,7 +399,7 @@ def _as_kept(reply: ServerReply, charge: Spending) -> dict[str, Any]:
 
 def _move(reply: dict[str, Any]) -> Move:
     if reply["finish"] == WITHHELD:
-        return _failed_move(reply, "the server's content filter withheld the answer")
+        return failed_move(reply, "the server's content filter withheld the answer")
     finish = "length" if reply["finish"] == "length" else "stop"
     return Move(
         reply["text"],
@@ -414,7 +410,7 @@ def _move(reply: dict[str, Any]) -> Move:
     )
 
 
-def _failed_move(reply: dict[str, Any], error: str) -> Move:
+def failed_move(reply: dict[str, Any], error: str) -> Move:
     return Move("", "error", error=error, **_usage(reply))
 
 

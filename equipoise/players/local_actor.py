@@ -167,13 +167,14 @@ class LocalActor:
         """The move of an answer to these token ids."""
         if any(map(math.isnan, answer.logprobs)):
             return Move("", "error", error="the model's logits are not numbers")
+        uncut = tuple(answer.uncut) if self._settings.cuts else ()
         return Move(
             self._encoding.decode(answer.token_ids),
             "stop" if answer.ended else "length",
             tuple(answer.token_ids),
             tuple(answer.logprobs),
             len(prompt),
-            uncut=tuple(answer.uncut) if self._settings.cuts else (),
+            uncut=uncut,
             marks=self._encoding.marks,
             forced=answer.forced,
         )
@@ -291,7 +292,8 @@ class LocalActor:
         if not prompts:
             return []
         firsts = [word[0] for word in words]
-        pad, size = self._encoding.pad_id, self.player.batch_size
+        pad = self._encoding.pad_id
+        size = self.player.batch_size
         with self._model() as model:
             next_of_row = next_tokens(model, prompts, firsts, pad, size)
         columns = []

@@ -270,7 +270,8 @@ class LocalSettings(Player):
             yield from self._thinking_faults(self.encoding())
             check_files(self.model)
             _ = self.start
-            if missing := missing_package(self.quantization):
+            missing = missing_package(self.quantization)
+            if missing:
                 yield missing
             if self.liger and find_spec("liger_kernel") is None:
                 yield "liger: is not installed; pip install liger-kernel, or set false"

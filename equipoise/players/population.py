@@ -36,7 +36,7 @@ class Population:
         self.folder = folder
         self.resources = Resources(replies) if resources is None else resources
         self._live = live
-        self._open_actor = open_actor or _open_by_player
+        self._open_actor = open_actor or open_by_player
         self._open: dict[PlayerId | str, Actor] = {}
         self._whole: set[PlayerId] = set()  # whose files were checked
 
@@ -113,7 +113,7 @@ class Population:
                     generations.remove(str(generation))
 
 
-def _open_by_player(player: Player, weights: Path | None, resources: Resources) -> Actor:
+def open_by_player(player: Player, weights: Path | None, resources: Resources) -> Actor:
     return player.open(weights, resources)
 
 

@@ -77,7 +77,8 @@ class Connection:
         """Raises ConfigError when the key is not set."""
         self._player = player
         self._key = player.key()
-        self._timeout, self._retries = player.timeout, player.retries
+        self._timeout = player.timeout
+        self._retries = player.retries
         self.renew()
 
     def renew(self) -> None:
@@ -90,7 +91,8 @@ class Connection:
 
         from equipoise.system.http_client import BoundedClient
 
-        player, key = self._player, self._key or "none"
+        player = self._player
+        key = self._key or "none"
         http_client = BoundedClient(url, longest=player.longest_reply, timeout=player.timeout)
         client = AsyncOpenAI(
             base_url=url,
@@ -122,9 +124,6 @@ class Connection:
                 return result
         raise AssertionError("the attempts have no end")
 
-    def _client(self, place: int) -> Any:
-        return self._clients[place % len(self._clients)]
-
     async def close(self) -> None:
         """Close the connections."""
         for client in self._clients:
@@ -134,7 +133,7 @@ class Connection:
         """The completion of `body` by the pool's server at `place`, of one request: no retry."""
         import openai
 
-        create = self._client(place).chat.completions.with_raw_response.create
+        create = self._clients[place % len(self._clients)].chat.completions.with_raw_response.create
         required = {"model": body["model"], "messages": body["messages"]}
         others = {field: value for field, value in body.items() if field not in required}
         try:
@@ -180,7 +179,8 @@ class Connection:
         return Failure(f"no answer within {self._timeout:g} s", transient=True)
 
     def _refusal(self, error: Any) -> Failure:
-        status, body = error.status_code, error.body
+        status = error.status_code
+        body = error.body
         message = body.get("message") if isinstance(body, dict) else None
         return Failure(
             self._clean(str(message or error.response.text or error.message)),
@@ -237,15 +237,15 @@ def configuration_fault(player: EndpointSettings, failure: Failure) -> str | Non
             return f"the account has no credit left ({failure})"
         case Failure(status=404):
             return f"no model '{player.model}' there, or base_url lacks its /v1 ({failure})"
-        case Failure(status=400 | 422) if _model_is_unknown(player, message):
+        case Failure(status=400 | 422) if model_is_unknown(player, message):
             return f"no model '{player.model}' there ({failure})"
-    field = _unknown_field(player, failure)
+    field = unknown_field(player, failure)
     if field is None:
         return None
-    return f"the server does not take '{field}' ({message}); {_remedy(player, field)}"
+    return f"the server does not take '{field}' ({message}); {remedy(player, field)}"
 
 
-def _remedy(player: EndpointSettings, field: str) -> str:
+def remedy(player: EndpointSettings, field: str) -> str:
     if field in player.extra_body:
         return "leave it out of extra_body"
     if field.startswith("max_"):
@@ -254,13 +254,13 @@ def _remedy(player: EndpointSettings, field: str) -> str:
     return f"set {setting}: {NOT_SENT.get(setting, 'null')}"
 
 
-def _model_is_unknown(player: EndpointSettings, message: str) -> bool:
+def model_is_unknown(player: EndpointSettings, message: str) -> bool:
     name = re.escape(player.model)
     named = re.search(rf"""['"`]{name}['"`]|\b{name} is not a valid model""", message)
     return named is not None and NO_SUCH_MODEL.search(message.lower()) is not None
 
 
-def _unknown_field(player: EndpointSettings, failure: Failure) -> str | None:
+def unknown_field(player: EndpointSettings, failure: Failure) -> str | None:
     """The field of ours that the server does not know, if it is that."""
     cause = f"{failure.code} {failure.message}".lower()
     if failure.status not in (400, 422) or not NO_SUCH_FIELD.search(cause):

@@ -138,7 +138,8 @@ def read_thoughts(message: Mapping[str, Any]) -> str:
     They are a text, or a list of parts with texts, and may be parts of the content.
     """
     for name in THOUGHTS:
-        if thoughts := _texts(message.get(name)):
+        thoughts = _texts(message.get(name))
+        if thoughts:
             return without_surrogates(thoughts)
     content = message.get("content")
     parts = content if isinstance(content, list) else []

@@ -80,7 +80,8 @@ class TabularActor:
     """A tabular player, ready to move."""
 
     def __init__(self, player: Tabular, weights: Path | None) -> None:
-        self.player, self.weights = player, weights
+        self.player = player
+        self.weights = weights
         self._logprobs: dict[int, np.ndarray] = {}
 
     def logprobs_A(self, size: int) -> np.ndarray:

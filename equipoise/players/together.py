@@ -29,7 +29,7 @@ def act_together(requests: Sequence[MoveRequest]) -> list[list[Move]]:
         else:
             groups.setdefault(batch_key(request.actor) or n, []).append(n)
     for group in groups.values():
-        in_one_batch = _sample_in_one_batch([requests[n] for n in group])
+        in_one_batch = sample_in_one_batch([requests[n] for n in group])
         for place, n in enumerate(group):
             if in_one_batch is None:
                 moves[n] = requests[n].actor.act(requests[n].views, requests[n].seeds)
@@ -51,7 +51,7 @@ def batch_key(actor: Actor) -> Hashable:
     return id(actor.adapted.base), actor.batch_key
 
 
-def _sample_in_one_batch(requests: Sequence[MoveRequest]) -> list[list[Move]] | None:
+def sample_in_one_batch(requests: Sequence[MoveRequest]) -> list[list[Move]] | None:
     """The moves of actors with one batch key; None for one actor, or where adapters cannot mix."""
     if len(requests) == 1:
         return None
@@ -65,7 +65,8 @@ def _sample_in_one_batch(requests: Sequence[MoveRequest]) -> list[list[Move]] | 
         assert isinstance(request.actor.adapted, AdaptedModel), "a batch key is of a model here"
         actors.append(request.actor)
         models.append(request.actor.adapted)
-    first, base = actors[0], models[0].base
+    first = actors[0]
+    base = models[0].base
     names = list(dict.fromkeys(model.adapter for model in models))
     with first.memory_errors(), first.autocast(base.model):
         if len(names) > 1 and not base.mixes(names):

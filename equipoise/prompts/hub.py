@@ -41,7 +41,8 @@ class Hub(RowPrompts):
 
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of the split, and of the other splits where named; duplicates are still in."""
-        held_out, test = self.held_out_split, self.test_split
+        held_out = self.held_out_split
+        test = self.test_split
         return PromptSource(
             self._load(folder, self.split),
             None if held_out is None else self._load(folder, held_out),
@@ -72,7 +73,13 @@ class Hub(RowPrompts):
             ) from error
         local = folder / self.id
         if not local.is_dir():
-            self._check_there(folder, Path(HF_DATASETS_CACHE))
+            answer = ask_hub(self.id, "dataset")
+            kept = (Path(HF_DATASETS_CACHE) / self.id.replace("/", "___")).is_dir()
+            if answer.state is OnHub.ABSENT or (answer.reason and not kept):
+                raise DataError(
+                    f"prompts.id: there is no folder '{self.id}' in {folder.resolve()}, and "
+                    f"{answer.reason}"
+                )
         try:
             place = str(local) if local.is_dir() else self.id
             return datasets.load_dataset(place, self.name, split=split, revision=self.revision)
@@ -91,13 +98,3 @@ class Hub(RowPrompts):
                 cause = cause.__cause__
             message = str(cause).partition("\n")[0]
             raise DataError(f"{self.id}, split '{split}': {message}") from error
-
-    def _check_there(self, folder: Path, cache: Path) -> None:
-        """Raises DataError where there is no such set on the hub, nor one kept from earlier."""
-        answer = ask_hub(self.id, "dataset")
-        kept = (Path(cache) / self.id.replace("/", "___")).is_dir()
-        if answer.state is OnHub.ABSENT or (answer.reason and not kept):
-            raise DataError(
-                f"prompts.id: there is no folder '{self.id}' in {folder.resolve()}, and "
-                f"{answer.reason}"
-            )

@@ -98,20 +98,21 @@ def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
     """The (file, part or "") pairs that `paths` names in `folder`, each once, patterns in order."""
     files: dict[tuple[Path, str], None] = {}
     for text in [paths] if isinstance(paths, str) else paths:
-        path, part = folder / Path(text).expanduser(), ""
+        path = folder / Path(text).expanduser()
+        part = ""
         if ".json#" in text and not path.exists():
             text, _, part = text.rpartition("#")
             path = folder / Path(text).expanduser()
         if path.is_dir():
             raise DataError(f"{path}: is a folder; name its files, e.g. {text}/*.jsonl")
-        for file in _matching(path):
+        for file in matching(path):
             files[file, part] = None
     if not files:
         raise DataError("prompts.path names no file")
     return list(files)
 
 
-def _matching(path: Path) -> list[Path]:
+def matching(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     paths = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
@@ -140,12 +141,12 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
     `part`: the list of rows in a JSON object; where there is a single list, it may be left out.
     """
     readers = {
-        ".jsonl": _json_lines,
-        ".ndjson": _json_lines,
+        ".jsonl": json_lines,
+        ".ndjson": json_lines,
         ".json": partial(_json, part=part),
         ".csv": partial(_csv, separator=","),
         ".tsv": partial(_csv, separator="\t"),
-        ".parquet": _parquet,
+        ".parquet": parquet,
         ".txt": _lines,
     }
     reader = readers.get(file.suffix.lower())
@@ -169,7 +170,7 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
         raise DataError(f"{file}: is empty; it must hold at least one row")
 
 
-def _json_lines(file: Path) -> Iterator[tuple[str, Any]]:
+def json_lines(file: Path) -> Iterator[tuple[str, Any]]:
     with file.open("rb") as lines:
         number = 0
         while line := lines.readline(LARGEST_ROW + 1):
@@ -202,7 +203,7 @@ def _json(file: Path, part: str) -> Iterator[tuple[str, Any]]:
 def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
     """The rows of a part of an object, each with the object's `dataset` and `task_type`."""
     whole = whole if isinstance(whole, dict) else {}
-    parts = {key: rows for key, rows in whole.items() if _are_rows(rows)}
+    parts = {key: rows for key, rows in whole.items() if are_rows(rows)}
     if not parts:
         raise DataError(
             f"{file}: must be a list of rows, but is no list, nor an object with lists of rows; "
@@ -229,7 +230,7 @@ def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
         yield f"{file}#{part}: row {name}", {**about, **row} if isinstance(row, Mapping) else row
 
 
-def _are_rows(rows: Any) -> bool:
+def are_rows(rows: Any) -> bool:
     """True for a list, and for an object of rows: id -> row."""
     if isinstance(rows, dict):
         return bool(rows) and all(isinstance(row, dict) for row in rows.values())
@@ -252,7 +253,7 @@ def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
     csv.field_size_limit(LARGEST_ROW)  # of a cell, in characters
     text = _decode(file.read_bytes(), str(file))
     if separator not in text.partition("\n")[0]:
-        separator = next((other for other in ";\t|," if _parts_alike(text, other)), separator)
+        separator = next((other for other in ";\t|," if parts_alike(text, other)), separator)
     lines = io.StringIO(text, newline="")
     reader = csv.DictReader(lines, delimiter=separator, strict=True)
     try:
@@ -272,7 +273,7 @@ def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
         raise DataError(f"{file}:{reader.line_num + 1}: not CSV: {error}") from error
 
 
-def _parts_alike(text: str, separator: str) -> bool:
+def parts_alike(text: str, separator: str) -> bool:
     """True if it parts the first two rows into as many cells, two or more."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
@@ -282,7 +283,7 @@ def _parts_alike(text: str, separator: str) -> bool:
     return len(cells) == 2 and cells[0] == cells[1] > 1
 
 
-def _parquet(file: Path) -> Iterator[tuple[str, Any]]:
+def parquet(file: Path) -> Iterator[tuple[str, Any]]:
     import pyarrow
     import pyarrow.parquet
 

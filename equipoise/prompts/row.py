@@ -57,7 +57,8 @@ class Row:
             return "" if self.messages else "there is no question"
         if purpose == "sft":
             return sft_fault(self)
-        better, worse = chosen_answer(self.answers), rejected_answer(self.answers)
+        better = chosen_answer(self.answers)
+        worse = rejected_answer(self.answers)
         if better is None or worse is None:
             return why_no_pair(self.answers)
         return pair_fault(better, worse)

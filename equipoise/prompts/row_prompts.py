@@ -1,5 +1,6 @@
 """Prompts from rows: the settings of a source, and the prompt of a row. `row` reads rows."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,9 @@ class RowPrompts(Prompts):
     )
     cut_at: int | None = Field(None, ge=1, description="most characters of a prompt's last message")
 
+    @abstractmethod
     def raw_rows(self, folder: Path = Path()) -> Iterator[tuple[str, Any, str]]:
         """(where, row, source) of every row to train on, as it stands in the data."""
-        raise NotImplementedError
 
     def read_rows(self, folder: Path = Path()) -> Iterator[Row]:
         """Every row to train on, in order. Raises DataError for one that cannot be read."""

@@ -29,9 +29,13 @@ class PartsByGeneration(Sequence[list[Prompt]]):
     """
 
     def __init__(self, ordered: list[Prompt], generations: int, size: int, seed: int) -> None:
-        self._ordered, self._generations, self._size, self._seed = ordered, generations, size, seed
+        self._ordered = ordered
+        self._generations = generations
+        self._size = size
+        self._seed = seed
         self._parts: list[list[Prompt]] = []
-        self._queue, self._turn = list(ordered), 0
+        self._queue = list(ordered)
+        self._turn = 0
 
     def __len__(self) -> int:
         return self._generations
@@ -58,7 +62,8 @@ class PartsByGeneration(Sequence[list[Prompt]]):
         return self._ordered[: self.total]
 
     def _next(self) -> list[Prompt]:
-        part, self._queue = self._queue[: self._size], self._queue[self._size :]
+        part = self._queue[: self._size]
+        self._queue = self._queue[self._size :]
         if len(part) < self._size:
             self._turn += 1
             present = {prompt.id for prompt in part}
@@ -90,11 +95,9 @@ class PromptSplit:
     @property
     def count(self) -> int:
         """The number of prompts in all parts, as often as they are in one."""
-        return (
-            self.parts.total
-            if isinstance(self.parts, PartsByGeneration)
-            else sum(map(len, self.parts))
-        )
+        if isinstance(self.parts, PartsByGeneration):
+            return self.parts.total
+        return sum(map(len, self.parts))
 
     @cached_property
     def training(self) -> list[Prompt]:
@@ -114,7 +117,8 @@ class PromptSplit:
         """
         if self.kept:
             return
-        held_out, test = _contents(self.held_out), _contents(self.test)
+        held_out = _contents(self.held_out)
+        test = _contents(self.test)
         if held_out & test:
             raise AssertionError("the test would hold held-out prompts")
         seen: set[str] = set()
@@ -163,9 +167,9 @@ def fit_counts(
     own = _contents(source.held_out or ()) | _contents(source.test or ())
     dropped = Counter(source.dropped)
     if prompts.repeats == "keep":
-        count = len(_with_repeats(source.training, dropped, Counter()))
+        count = len(with_repeats(source.training, dropped, Counter()))
     else:
-        known = {content(prompt) for prompt in _distinct(source.training, dropped)}
+        known = {content(prompt) for prompt in distinct(source.training, dropped)}
         dropped["in_held_out_or_test"] += len(known & own)
         count = len(known - own)
     shares = {"held_out": 5, "test": 10}
@@ -229,7 +233,7 @@ def split(
     dropped = Counter(source.dropped)
     kept: Counter[str] = Counter()
     if repeats == "keep":
-        pool, apart, tested = _as_they_stand(source, held_out, test, seed, dropped, kept, shuffle)
+        pool, apart, tested = as_they_stand(source, held_out, test, seed, dropped, kept, shuffle)
     else:
         pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped, shuffle)
     if held_out > 0 and not apart:
@@ -270,7 +274,7 @@ def _kept_apart(
     """(training prompts, held-out part, test), ordered, with no text in two of them."""
 
     def own(part: Sequence[Prompt]) -> list[Prompt]:
-        return _order(_distinct(part, dropped), seed, 0, shuffle)
+        return _order(distinct(part, dropped), seed, 0, shuffle)
 
     def without(prompts: list[Prompt], others: Sequence[Prompt], reason: str) -> list[Prompt]:
         taken = _contents(others)
@@ -278,20 +282,23 @@ def _kept_apart(
         dropped[reason] += len(prompts) - len(rest)
         return rest
 
-    pool, tested = own(source.training), own(source.test or ())
+    pool = own(source.training)
+    tested = own(source.test or ())
     pool = without(pool, tested, "in_test")
     if source.held_out is None:
-        apart, pool = pool[:held_out], pool[held_out:]
+        apart = pool[:held_out]
+        pool = pool[held_out:]
     else:
         apart = without(own(source.held_out), tested, "held_out_in_test")
     pool = without(pool, apart, "in_held_out")
     if source.test is None:
-        tested, pool = pool[:test], pool[test:]
+        tested = pool[:test]
+        pool = pool[test:]
         pool = without(pool, tested, "in_test")
     return pool, apart, tested
 
 
-def _as_they_stand(
+def as_they_stand(
     source: PromptSource,
     held_out: int,
     test: int,
@@ -301,16 +308,19 @@ def _as_they_stand(
     shuffle: Shuffle | None,
 ) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
     """(training prompts, held-out part, test), ordered, with all repeats and overlaps, counted."""
-    pool = _order(_with_repeats(source.training, dropped, kept), seed, 0, shuffle)
+    pool = _order(with_repeats(source.training, dropped, kept), seed, 0, shuffle)
     if source.held_out is None:
-        apart, pool = pool[:held_out], pool[held_out:]
+        apart = pool[:held_out]
+        pool = pool[held_out:]
     else:
-        apart = _order(_with_repeats(source.held_out, dropped, kept), seed, 0, shuffle)
+        apart = _order(with_repeats(source.held_out, dropped, kept), seed, 0, shuffle)
     if source.test is None:
-        tested, pool = pool[:test], pool[test:]
+        tested = pool[:test]
+        pool = pool[test:]
     else:
-        tested = _order(_with_repeats(source.test, dropped, kept), seed, 0, shuffle)
-    in_held_out, in_test = _contents(apart), _contents(tested)
+        tested = _order(with_repeats(source.test, dropped, kept), seed, 0, shuffle)
+    in_held_out = _contents(apart)
+    in_test = _contents(tested)
     kept["in_held_out"] = sum(content(prompt) in in_held_out for prompt in pool)
     kept["in_test"] = sum(content(prompt) in in_test for prompt in pool)
     kept["held_out_in_test"] = sum(content(prompt) in in_test for prompt in apart)
@@ -332,7 +342,7 @@ def _contents(prompts: Sequence[Prompt]) -> set[str]:
     return {content(prompt) for prompt in prompts}
 
 
-def _distinct(prompts: Sequence[Prompt], dropped: Counter[str]) -> list[Prompt]:
+def distinct(prompts: Sequence[Prompt], dropped: Counter[str]) -> list[Prompt]:
     kept: dict[str, Prompt] = {}
     for prompt in prompts:
         if prompt.messages and not prompt.messages[-1].content.strip():
@@ -360,7 +370,7 @@ def with_labelled_answers(first: Prompt, other: Prompt) -> Prompt | None:
     return msgspec.structs.replace(first, answers=answers)
 
 
-def _with_repeats(
+def with_repeats(
     prompts: Sequence[Prompt], dropped: Counter[str], kept: Counter[str]
 ) -> list[Prompt]:
     """The prompts that are not empty; the n-th of the same messages has an id of its own."""

@@ -48,16 +48,16 @@ def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         return row
     task = {"prompt": held.pop(key)} | held
     if key == "question" and ("options" in task or "choices" in task):
-        task = _with_choices(task)
+        task = with_choices(task)
     if key == "instruction" and "input" in task:
-        task["prompt"] = _instruction_with_input(task["prompt"], task.pop("input"), where)
-    task = _with_answer(task, key)
+        task["prompt"] = instruction_with_input(task["prompt"], task.pop("input"), where)
+    task = with_answer(task, key)
     if key == "question" and "choices" in task:
-        return _with_options(task, where)
-    return _with_listed_options(task)
+        return with_options(task, where)
+    return with_listed_options(task)
 
 
-def _with_choices(task: dict[str, Any]) -> dict[str, Any]:
+def with_choices(task: dict[str, Any]) -> dict[str, Any]:
     """`options` as `choices`, and the letter of the answer as `answer`."""
     if "choices" not in task:
         task["choices"] = task.pop("options")
@@ -67,13 +67,13 @@ def _with_choices(task: dict[str, Any]) -> dict[str, Any]:
     return task
 
 
-def _instruction_with_input(instruction: Any, context: Any, where: str) -> str:
+def instruction_with_input(instruction: Any, context: Any, where: str) -> str:
     if not (isinstance(instruction, str) and isinstance(context, str)):
         raise DataError(f"{where}: instruction and input must be texts")
     return f"{instruction}\n\n{context}" if context.strip() else instruction
 
 
-def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
+def with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
     names = ["gold"]
     if key == "instruction" and "output" not in row:
         names.append("label")
@@ -95,11 +95,12 @@ def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
     return row
 
 
-def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
+def with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
     choices: Any = row["choices"]
     answer: Any = row.get("answer")
     if isinstance(choices, Mapping) and choices.keys() == {"label", "text"}:  # as ARC writes them
-        names, texts = choices["label"], choices["text"]
+        names = choices["label"]
+        texts = choices["text"]
         if len(names) == len(texts) <= len(string.ascii_uppercase):
             # Some questions number their options.
             letters = dict(zip(names, string.ascii_uppercase, strict=False))
@@ -110,7 +111,7 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
         if is_place and 0 <= answer < len(choices):
             answer = string.ascii_uppercase[answer]
         choices = dict(zip(string.ascii_uppercase, choices, strict=False))
-    if not isinstance(choices, Mapping) or not _are_options(choices):
+    if not isinstance(choices, Mapping) or not are_options(choices):
         raise DataError(
             f"{where}: choices: needs two options or more, letter -> text or a list of texts"
         )
@@ -126,18 +127,19 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
     return row if answer is None else row | {"answer": answer}
 
 
-def _are_options(choices: Mapping[Any, Any]) -> bool:
+def are_options(choices: Mapping[Any, Any]) -> bool:
     return len(choices) >= 2 and all(
         re.fullmatch(r"[A-Z]", letter) and isinstance(text, str) for letter, text in choices.items()
     )
 
 
-def _with_listed_options(row: dict[str, Any]) -> dict[str, Any]:
+def with_listed_options(row: dict[str, Any]) -> dict[str, Any]:
     """`choices` where the prompt itself lists them and the answer is among them."""
     prompt = row["prompt"]
     if not isinstance(prompt, str) or "choices" in row:
         return row
-    completion, answer = row.get("completion"), row.get("answer")
+    completion = row.get("completion")
+    answer = row.get("answer")
     if isinstance(completion, str) and "answer" not in row:
         options = dict(OPTION.findall(prompt))
         in_order = string.ascii_uppercase.startswith("".join(options))

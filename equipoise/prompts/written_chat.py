@@ -146,7 +146,8 @@ def read_message(item: Any, number: int, where: str) -> list[tuple[Message, bool
     if str(given_role).strip().lower() in CALLS and not further:
         calls = written_calls(content)
         if calls is not None:
-            further, content = {"tool_calls": calls}, ""
+            further = {"tool_calls": calls}
+            content = ""
     for key in THOUGHTS:
         if item.get(key):
             raise DataError(

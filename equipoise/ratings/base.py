@@ -143,7 +143,8 @@ def count_outcomes(outcomes: Sequence[Outcome]) -> Counts:
     index = {name: i for i, name in enumerate(names)}
     win_NN, tie_NN = np.zeros((2, len(names), len(names)))
     for (first, second, value), weight in weight_of.items():
-        i, j = index[first], index[second]
+        i = index[first]
+        j = index[second]
         if value not in (0.0, 0.5, 1.0):
             raise DataError(
                 f"outcome of '{first}' and '{second}' is {value}; "
@@ -219,7 +220,8 @@ def outcome_cells(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
     >>> weight_C, tie_C
     (array([1.]), array([ True]))
     """
-    win_C2, tie_C2 = np.argwhere(counts.win_NN), np.argwhere(np.triu(counts.tie_NN))
+    win_C2 = np.argwhere(counts.win_NN)
+    tie_C2 = np.argwhere(np.triu(counts.tie_NN))
     weight_C = np.concatenate([counts.win_NN[tuple(win_C2.T)], counts.tie_NN[tuple(tie_C2.T)]])
     first_C, second_C = np.concatenate([win_C2, tie_C2]).T
     return first_C, second_C, weight_C, np.arange(len(weight_C)) >= len(win_C2)

@@ -148,15 +148,18 @@ def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     eye_NN = np.eye(players)
     # Equilibria, scaled, are a cone: x ≥ 0, payoff·x ≤ 0. In a cone, Σ min(x, 1) is largest where x
     # ≥ 1 for every player for which x > 0 is possible.
+    A_ub = np.block([[payoff_NN, np.zeros_like(payoff_NN)], [-eye_NN, eye_NN]])
+    bounds = [(0, None)] * players + [(0, 1)] * players
     solution = linprog(
         np.r_[np.zeros(players), -np.ones(players)],
-        A_ub=np.block([[payoff_NN, np.zeros_like(payoff_NN)], [-eye_NN, eye_NN]]),
+        A_ub=A_ub,
         b_ub=np.zeros(2 * players),
-        bounds=[(0, None)] * players + [(0, 1)] * players,
+        bounds=bounds,
         method="highs",
     )
     if not solution.success:
         raise EquipoiseError(f"nash_average: the linear programme failed: {solution.message}")
-    weight_N, counted_N = solution.x[:players], solution.x[players:]
+    weight_N = solution.x[:players]
+    counted_N = solution.x[players:]
     inside_N = counted_N > 0.5
     return np.where(inside_N, weight_N, 0.0), inside_N

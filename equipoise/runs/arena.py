@@ -30,8 +30,10 @@ class RunArena(Arena):
 
     def __init__(self, run: OpenRun) -> None:
         self.run = run
-        self.game, self.utility = run.config.game, run.config.utility
-        self.solver, self.ratings = run.config.solver, run.config.league_ratings
+        self.game = run.config.game
+        self.utility = run.config.utility
+        self.solver = run.config.solver
+        self.ratings = run.config.league_ratings
         self.player_of_role = run.config.schedule.player_of_role
         self._policies: dict[PlayerId, np.ndarray] = {}
         self._encodings: dict[str, str] = {}  # of a player's generations, which read text alike
@@ -68,7 +70,8 @@ class RunArena(Arena):
         return self.run.roster.seated(t)
 
     def opponent_weights(self, player: PlayerId, t: int) -> dict[PlayerId, float]:
-        config, roster = self.run.config, self.run.roster
+        config = self.run.config
+        roster = self.run.roster
         if player.name not in config.learning:
             return {}
         loss = config.loss_at(player.name, t)
@@ -175,6 +178,7 @@ class RunArena(Arena):
         seed = self.run.config.seed
         identity = record_id(MEETING, seed, prompt, i, *players)
         first, second = answers
+        turns = (Turn("1", first.view, first.move), Turn("2", second.view, second.move))
         return Match(
             id=identity,
             generation=t,
@@ -183,7 +187,7 @@ class RunArena(Arena):
             prompt=prompt,
             seats=dict(zip("12", players, strict=True)),
             seed=seeds.child(seed, "match", identity),
-            turns=(Turn("1", first.view, first.move), Turn("2", second.view, second.move)),
+            turns=turns,
         )
 
     def answers(self, player: PlayerId, samples: int) -> dict[str, list[Turn]]:

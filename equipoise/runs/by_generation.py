@@ -107,10 +107,10 @@ def _numeric(part: str, kind: Any) -> set[str]:
     if ":" not in path:
         return set()
     fields = getattr(import_object(path), "model_fields", {}).items()
-    return {name for name, field in fields if _is_number(field.annotation)}
+    return {name for name, field in fields if is_number(field.annotation)}
 
 
-def _is_number(annotation: Any) -> bool:
+def is_number(annotation: Any) -> bool:
     if get_origin(annotation) not in (None, Union, UnionType):
         return False  # several numbers
     kinds = set(get_args(annotation)) or {annotation}

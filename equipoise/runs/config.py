@@ -390,7 +390,8 @@ class RunConfig(Settings):
                 known = [known for known, part in parts.items() if part is not None]
                 hint = nearest(name, known)
                 raise ValueError(f"by_generation: there is no '{name}'; {hint}")
-            if message := schedule_fault(name, part, schedules):
+            message = schedule_fault(name, part, schedules)
+            if message:
                 raise ValueError(message)
         begins = {0}
         for schedules in self.by_generation.values():

@@ -24,29 +24,31 @@ def judge_context(run: OpenRun, t: int) -> JudgeContext:
 
 def match_context(run: OpenRun, t: int) -> MatchContext:
     """Everything that the schedule may know in generation t."""
-    config, roster = run.config, run.roster
+    config = run.config
+    roster = run.roster
     learners = roster.learners(t)
     facts = run.ledger.stage_facts(f"{roster.last_measured(t)}/measure")
     measures = Measures.read(facts) if facts else None
     remembers = config.schedule.replays_texts
+    history = []
+    for learner in learners:
+        # Earlier generations that can play: of a learner in memory only the measured ones are left.
+        if config.learner_of(learner.name).needs == "episodes":
+            history += roster.measured(learner)[1:]
+        else:
+            history += roster.past(learner)[1:]
     return MatchContext(
         game=config.game,
         players=roster.players(t),
-        history=[old for learner in learners for old in _past(run, learner)],
+        history=history,
         seed=seeds.child(config.seed, "seats", t),
         ratings=training_ratings(run, t),
         mixture={} if measures is None else _mixture(measures),
-        win_rate={} if measures is None else _win_rates(measures),
+        win_rate={} if measures is None else win_rates(measures),
         learners=learners,
         successful_texts=run.earlier_texts.successful_texts(t) if remembers else (),
         turn=[player.name for player in roster.turn(t)],
     )
-
-
-def _past(run: OpenRun, learner: PlayerId) -> list[PlayerId]:
-    """A learner's earlier generations that can play; one in memory leaves the measured ones."""
-    in_memory = run.config.learner_of(learner.name).needs == "episodes"
-    return (run.roster.measured if in_memory else run.roster.past)(learner)[1:]
 
 
 def training_ratings(run: OpenRun, t: int) -> dict[str, float]:
@@ -67,7 +69,7 @@ def _mixture(measures: Measures) -> dict[PlayerId, float]:
     return {PlayerId.parse(name): weight for name, weight in weights.items()}
 
 
-def _win_rates(measures: Measures) -> dict[tuple[PlayerId, PlayerId], float]:
+def win_rates(measures: Measures) -> dict[tuple[PlayerId, PlayerId], float]:
     """(first, second) -> P(first beats second), from pay-offs in [−1, 1]."""
     players = [PlayerId.parse(name) for name in measures.players]
     rates = {}

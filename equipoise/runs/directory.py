@@ -179,8 +179,7 @@ class RunDirectory:
         warnings for whoever begins it. Raises RunError as `check_vacant`. A user's mistake before
         the first match leaves no folder.
         """
-        cls.check_vacant(config, folder, overwrite)
-        there = ledger_elsewhere(config, folder)
+        there = cls.check_vacant(folder, overwrite, config.ledger)
         if folder.is_dir():
             with cls.hold_lock(folder):
                 delete(folder)
@@ -204,8 +203,11 @@ class RunDirectory:
             raise
 
     @staticmethod
-    def check_vacant(config: RunConfig, folder: Path, overwrite: bool) -> None:
-        """Raises RunError where a new run would replace what it must not, or cannot be written."""
+    def check_vacant(folder: Path, overwrite: bool, ledger: str | None) -> Path | None:
+        """The place of a new run's ledger outside `folder`, None for inside.
+
+        Raises RunError where the run would replace what it must not, or cannot be written.
+        """
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder}: is a file; choose another --out")
         if folder.is_symlink():
@@ -222,7 +224,8 @@ class RunDirectory:
                     f"{folder}: is not a run directory, so it is not overwritten; "
                     "choose another --out"
                 )
-            if foreign := sorted(path.name for path in folder.iterdir() if not _is_made(path)):
+            foreign = sorted(path.name for path in folder.iterdir() if not is_made(path))
+            if foreign:
                 raise RunError(
                     f"{folder}: holds what no run makes: {shorten(', '.join(foreign))}; move it "
                     "elsewhere, or choose another --out"
@@ -232,7 +235,13 @@ class RunDirectory:
         except RunError as error:
             raise RunError(f"{error}; choose another --out") from error
         check_locks()
-        ledger_elsewhere(config, folder)
+        if ledger is None:
+            return None
+        there = Path(ledger).expanduser().absolute()
+        if os.path.lexists(there) and own_ledger_elsewhere(folder) != there:
+            raise RunError(f"ledger: {there} is there already; name another file")
+        check_writable(there.parent)
+        return there
 
     @classmethod
     @contextmanager
@@ -250,7 +259,8 @@ class RunDirectory:
         none, busy, damaged or too new, and for what `trust` does not allow.
         """
         with cls._open(folder, reading=False) as run, cls.hold_lock(folder) as run._check_lock:
-            run._writable, run._home = True, home
+            run._writable = True
+            run._home = home
             run.ledger.check_rows()
             run.take_up_change()
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
@@ -457,7 +467,7 @@ def write_new_folder(
         parent.rename(draft.name, folder.name)
 
 
-def _is_made(path: Path) -> bool:
+def is_made(path: Path) -> bool:
     """True for what runs make in their folders, for links, and for empty folders."""
     made = MADE.fullmatch(path.name) is not None
     return made or path.is_symlink() or (path.is_dir() and not any(path.iterdir()))
@@ -473,7 +483,8 @@ def _meant(folder: Path) -> str:
     places = (folder.parent, folder.parent / "runs")
     runs = [path.parent for place in places for path in sorted(place.glob("*/ledger.sqlite"))]
     known = {str(os.path.relpath(run)): run.name for run in runs}
-    if same := [path for path, name in known.items() if name == folder.name]:
+    same = [path for path, name in known.items() if name == folder.name]
+    if same:
         return f"; did you mean '{same[0]}'?"
     return f"; {nearest(folder.name, list(known))}" if known else ""
 
@@ -516,20 +527,9 @@ def is_running(folder: Path) -> bool:
     return False
 
 
-def ledger_elsewhere(config: RunConfig, folder: Path) -> Path | None:
-    """The place of a new run's ledger outside `folder`, None for inside. Raises RunError."""
-    if config.ledger is None:
-        return None
-    there = Path(config.ledger).expanduser().absolute()
-    if os.path.lexists(there) and _own_ledger_elsewhere(folder) != there:
-        raise RunError(f"ledger: {there} is there already; name another file")
-    check_writable(there.parent)
-    return there
-
-
 def delete(folder: Path) -> None:
     """Delete a run, and its ledger elsewhere; of any other link, nothing but the link."""
-    there = _own_ledger_elsewhere(folder)
+    there = own_ledger_elsewhere(folder)
     if there is not None:
         for ending in BESIDE:
             there.with_name(there.name + ending).unlink(missing_ok=True)
@@ -537,7 +537,7 @@ def delete(folder: Path) -> None:
         parent.remove(folder.name)
 
 
-def _own_ledger_elsewhere(folder: Path) -> Path | None:
+def own_ledger_elsewhere(folder: Path) -> Path | None:
     """The file that the link `ledger.sqlite` names, if it is a ledger that was made for this run.
 
     It says so itself: anybody can make a link to a file of the user's.
@@ -572,7 +572,8 @@ def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> 
     with only_reading():
         before = recipe_loader.build(recorded, "the ledger").model_dump(mode="json")
         now = recipe_loader.build(settings, str(path)).model_dump(mode="json")
-    if changes := list(_changes(fixed_settings(before), fixed_settings(now))):
+    changes = list(_changes(fixed_settings(before), fixed_settings(now)))
+    if changes:
         raise ConfigError(
             f"{path}: was edited since the run began, so its records would be of two "
             f"configurations: {'; '.join(changes)}. Put these back, or start a new run; "
@@ -596,7 +597,8 @@ def _changes(before: Any, now: Any, key: str = "") -> Iterator[str]:
 def _moves(before: Any, now: Any) -> Iterator[tuple[tuple[str, str], str]]:
     """((address, model), earlier address) of the endpoints in plain settings."""
     if isinstance(before, list) and isinstance(now, list):
-        before, now = dict(enumerate(before)), dict(enumerate(now))
+        before = dict(enumerate(before))
+        now = dict(enumerate(now))
     if not isinstance(before, Mapping) or not isinstance(now, Mapping):
         return
     if before.get("kind") == now.get("kind") == "endpoint":

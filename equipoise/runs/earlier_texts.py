@@ -30,20 +30,16 @@ class EarlierTexts:
             ]
         roles = {term.role for term in self._terms}
         for g in range(self._generations_read, t if roles else 0):
-            texts = self._texts(g, roles)
+            texts: dict[str, list[str]] = {role: [] for role in roles}
+            for match in self._matches(g):
+                for turn in match.turns:
+                    role = self._config.game.role(turn.seat)
+                    if role in roles and turn.move.finish != "error":
+                        texts[role].append(turn.move.text)
             for term in self._terms:
                 term.add(texts[term.role])
         self._generations_read = max(self._generations_read, t)
         return self._terms
-
-    def _texts(self, t: int, roles: set[str]) -> dict[str, list[str]]:
-        texts: dict[str, list[str]] = {role: [] for role in roles}
-        for match in self._matches(t):
-            for turn in match.turns:
-                role = self._config.game.role(turn.seat)
-                if role in roles and turn.move.finish != "error":
-                    texts[role].append(turn.move.text)
-        return texts
 
     def _matches(self, t: int) -> list[Match]:
         """The training matches of a generation, without thoughts unless the game reads them."""

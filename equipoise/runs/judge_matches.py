@@ -57,7 +57,7 @@ def record_judgements(
             judge_missing(run, judge_here, matches, prompts)
             recorded = run.ledger.judgements_of(ids, judge.name)
             facts.update(count_unjudged(run, judge_here, matches, recorded))
-            _check_share(run, judge, facts)
+            check_share(run, judge, facts)
     recorded = run.ledger.judgements_of(ids, judge.name)
     return [recorded[match.id] for match in matches]
 
@@ -102,9 +102,10 @@ def count_unjudged(
     return {**facts, "unread": unread} if unread else facts
 
 
-def _check_share(run: OpenRun, judge: Judge, facts: Mapping[str, Any]) -> None:
+def check_share(run: OpenRun, judge: Judge, facts: Mapping[str, Any]) -> None:
     """Raises NoSignal where too many seats are without a score."""
-    share, unread = facts["unjudged_share"], facts.get("unread")
+    share = facts["unjudged_share"]
+    unread = facts.get("unread")
     run.monitor.numbers(unjudged_share=share)
     if share <= run.config.max_unjudged:
         return

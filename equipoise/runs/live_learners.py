@@ -133,7 +133,7 @@ class LiveLearners:
             state = self._states(learner.name) / str(generation)
             if generation > learner.generation:
                 continue
-            damaged = faults(state) or _loading_faults(trainer, state)
+            damaged = faults(state) or loading_faults(trainer, state)
             if not damaged:
                 break
             # An older one, or the recorded episodes, lead there, too.
@@ -146,18 +146,15 @@ class LiveLearners:
         from equipoise.learners.policy_trainer import PolicyTrainer
         from equipoise.learners.remote_policy_trainer import RemotePolicyTrainer
 
-        settings, states = self._settings(name), self._states(name)
+        settings = self._config.learner_of(name)
+        assert isinstance(settings, PolicyGradient), "it alone learns from episodes"
+        states = self._states(name)
         player = self._config.players[name]
         seed = seeds.child(self._config.seed, "pupil", name)
         shared = (settings, player, name, seed, self._resources, states / "sent")
         if settings.launch is None:
             return PolicyTrainer(*shared)
         return RemotePolicyTrainer(*shared, states / "launch", self._config.game)
-
-    def _settings(self, name: str) -> PolicyGradient:
-        settings = self._config.learner_of(name)
-        assert isinstance(settings, PolicyGradient), "it alone learns from episodes"
-        return settings
 
     # -- on disk
 
@@ -203,7 +200,7 @@ class LiveLearners:
         return sorted(int(folder.name) for folder in folders)
 
 
-def _loading_faults(trainer: SampledPolicy, state: Path) -> list[str]:
+def loading_faults(trainer: SampledPolicy, state: Path) -> list[str]:
     """Have the trainer take up a state; why it cannot be read, where it cannot."""
     try:
         trainer.load(state, int(state.name))

@@ -45,14 +45,14 @@ def make_examples(
     teacher = config.judge_of(learner.name).name
     judgements = [each for each in judgements if each.judge == teacher]
     if needs == "episodes":
-        return _record_episodes(run, matches, judgements, learner, t)
-    return _record_pairs(run, matches, judgements, learner, t)
+        return record_episodes(run, matches, judgements, learner, t)
+    return record_pairs(run, matches, judgements, learner, t)
 
 
 # -- pairs of answers
 
 
-def _record_pairs(
+def record_pairs(
     run: OpenRun,
     matches: Sequence[Match],
     judgements: Sequence[Judgement],
@@ -64,14 +64,14 @@ def _record_pairs(
     if run.ledger.stage_facts(key) is None:
         run.show("pair", None, t, learner.name)
         with run.stage("pair", key, t) as facts:
-            pairs, dropped = _make_pairs(run, matches, judgements, learner, t)
-            pairs, unfit = _fitting(run, pairs, learner)
+            pairs, dropped = make_pairs(run, matches, judgements, learner, t)
+            pairs, unfit = fitting(run, pairs, learner)
             if unfit and config.too_long == "drop":
                 dropped = {**dropped, TOO_LONG: unfit}
             elif unfit:
                 facts.update(cut_to_fit=unfit)
             if not pairs:
-                raise _no_signal("pair", matches, learner, t, dropped)
+                raise no_signal("pair", matches, learner, t, dropped)
             run.ledger.add_pairs(pairs, learner)
             # answers that were cut, however they are learned from
             noted = mark_truncated(pairs, matches)
@@ -80,7 +80,7 @@ def _record_pairs(
     return run.ledger.pairs(t, learner)
 
 
-def _make_pairs(
+def make_pairs(
     run: OpenRun,
     matches: Sequence[Match],
     judgements: Sequence[Judgement],
@@ -94,8 +94,9 @@ def _make_pairs(
         pairs, single = without_single(pairs, config, learner, t)
         if single:
             dropped = {**dropped, "single": single}
-        return _with_certain_wins(run, pairs, learner, t), dropped
-    whole, left_out = list(matches), 0
+        return with_certain_wins(run, pairs, learner, t), dropped
+    whole = list(matches)
+    left_out = 0
     if config.truncated == "drop":
         whole, left_out = drop_truncated(matches, config.pairs.answers)
     judged = JudgedMatches(whole, judgements, config.utility, run.prompts.played(t))
@@ -105,8 +106,8 @@ def _make_pairs(
     if config.truncated == "keep":
         pairs = mark_truncated(pairs, matches)
     if not config.pairs.by_judge(t):
-        return _with_certain_wins(run, pairs, learner, t), dropped
-    rule = _win_rule(run, learner, t)
+        return with_certain_wins(run, pairs, learner, t), dropped
+    rule = win_rule(run, learner, t)
     if rule is None or not pairs:
         return pairs, dropped
     opponents = scored_opponents(run, learner, t)
@@ -132,7 +133,7 @@ def without_single(
     return kept, len(pairs) - len(kept)
 
 
-def _fitting(run: OpenRun, pairs: Sequence[Pair], learner: PlayerId) -> tuple[list[Pair], int]:
+def fitting(run: OpenRun, pairs: Sequence[Pair], learner: PlayerId) -> tuple[list[Pair], int]:
     """(the pairs that the learner is taught; how many do not fit its model whole)."""
     player = run.config.playing[learner.name]
     joined = getattr(run.config.learner_of(learner.name), "pair_text", None) is not None
@@ -142,7 +143,7 @@ def _fitting(run: OpenRun, pairs: Sequence[Pair], learner: PlayerId) -> tuple[li
     return fitting_pairs(pairs, lambda row: encoding.fits(*row), run.config.too_long)
 
 
-def _with_certain_wins(run: OpenRun, pairs: list[Pair], learner: PlayerId, t: int) -> list[Pair]:
+def with_certain_wins(run: OpenRun, pairs: list[Pair], learner: PlayerId, t: int) -> list[Pair]:
     """Pairs of the data for losses that read P(answer beats …): the choice 1, the other 0."""
     loss = run.config.loss_at(learner.name, t)
     if loss is None or loss.wins_by is None:
@@ -150,7 +151,7 @@ def _with_certain_wins(run: OpenRun, pairs: list[Pair], learner: PlayerId, t: in
     return [msgspec.structs.replace(pair, chosen_win=1.0, rejected_win=0.0) for pair in pairs]
 
 
-def _win_rule(run: OpenRun, learner: PlayerId, t: int) -> WinRule | None:
+def win_rule(run: OpenRun, learner: PlayerId, t: int) -> WinRule | None:
     """The loss's way to estimate P(answer beats …); None where it needs no estimate."""
     config = run.config
     loss = config.loss_at(learner.name, t)
@@ -189,14 +190,14 @@ def opponent_samples(
     present = samples.players()
     for player, _ in scored_opponents(run, learner, t):
         if player not in present:
-            played, judged = _recorded_answers(run, player, learner, t)
+            played, judged = recorded_answers(run, player, learner, t)
             if not played:
-                played, judged = _answer_alone(run, player, learner, t)
+                played, judged = answer_alone(run, player, learner, t)
             samples.add(played, judged, run.config.utility)
     return samples
 
 
-def _recorded_answers(
+def recorded_answers(
     run: OpenRun, player: PlayerId, learner: PlayerId, t: int
 ) -> tuple[Sequence[Match], list[Judgement]]:
     """An earlier generation's training matches against itself, where all prompts are alike."""
@@ -213,7 +214,7 @@ def _recorded_answers(
     return played, list(judged.values())
 
 
-def _answer_alone(
+def answer_alone(
     run: OpenRun, player: PlayerId, learner: PlayerId, t: int
 ) -> tuple[Sequence[Match], list[Judgement]]:
     """Have an opponent answer the generation's prompts, scored by the learner's judge."""
@@ -246,7 +247,7 @@ def _answer_alone(
 # -- episodes of a learner's moves
 
 
-def _record_episodes(
+def record_episodes(
     run: OpenRun,
     matches: Sequence[Match],
     judgements: Sequence[Judgement],
@@ -273,7 +274,7 @@ def _record_episodes(
             match_of = {match.id: match for match in matches}
             kept = sum(is_truncated(match_of[e.match].turns[e.turn]) for e in made)
             if not made:
-                raise _no_signal("episode", matches, learner, t, dropped)
+                raise no_signal("episode", matches, learner, t, dropped)
             run.ledger.add_episodes(made, learner)
             facts.update(
                 episodes=len(made),
@@ -309,7 +310,7 @@ def repeated_share(
     return {role: 1 - len(set(moves)) / len(moves) for role, moves in texts.items()}
 
 
-def _no_signal(
+def no_signal(
     example: str, matches: Sequence[Match], learner: PlayerId, t: int, dropped: Mapping[str, Any]
 ) -> NoSignal:
     reasons = ", ".join(f"{reason} {count}" for reason, count in dropped.items())

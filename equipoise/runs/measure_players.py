@@ -11,7 +11,8 @@ def measure(run: OpenRun, t: int) -> None:
     """Measure how strong generation t is and what can still beat it, where that is due."""
     if not run.roster.due(t):
         return
-    config, ledger = run.config, run.ledger
+    config = run.config
+    ledger = run.ledger
     learners = run.roster.learners(t)
     key = f"{t}/measure"
     run.live.begin(learners)

@@ -73,7 +73,8 @@ def record_matches(
                 answered_by = {name: engine.sampler_facts() for name, engine in engines.items()}
                 facts["samplers"] = answered_by
                 for name, sampler in answered_by.items():
-                    if others := sampler.get("not_told_from"):
+                    others = sampler.get("not_told_from")
+                    if others:
                         message = f"{name} could not be told from {', '.join(others)}"
                         run.monitor.numbers(below_precision=message)
     return played

@@ -68,15 +68,12 @@ def duels(
                 scores = {
                     voter: (by_seat[a], by_seat[b])
                     for voter, by_seat in by_voter.items()
-                    if a in by_seat and b in by_seat and _met(a, b, compared)
+                    if a in by_seat
+                    and b in by_seat
+                    and (compared is None or frozenset((a, b)) in compared)
                 }
                 meetings.append(Duel(first.name, second.name, scores, match.prompt))
     return meetings
-
-
-def _met(first: str, second: str, compared: set[frozenset[str]] | None) -> bool:
-    """True if the scores of two seats can be compared, by the pairs of seats that were."""
-    return compared is None or frozenset((first, second)) in compared
 
 
 def _by_voter(judgement: Judgement | None, utility: str, grades_of: GradesOf) -> Grades:

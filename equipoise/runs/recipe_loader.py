@@ -154,7 +154,7 @@ def read(recipe: Recipe) -> dict[str, Any]:
 
 def read_with_published(recipe: Recipe) -> dict[str, Any]:
     """The settings as `read` gives them, and the recipe's block `published`."""
-    return _with_extended(recipe, ())
+    return with_extended(recipe, ())
 
 
 def read_resolved(path: Path) -> dict[str, Any]:
@@ -165,15 +165,17 @@ def read_resolved(path: Path) -> dict[str, Any]:
     return values
 
 
-def _with_extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
+def with_extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
     """The settings over what they extend; `above` are those that extend this one."""
     if isinstance(recipe, Mapping):
         check_plain(recipe, title(recipe))
-        values, home = plain_values(recipe), Path()
+        values = plain_values(recipe)
+        home = Path()
         if "prompts" in values:
             values["prompts"] = as_prompts(values["prompts"])
     elif isinstance(recipe, str | Path):
-        values, home = _read_yaml(recipe), Path(recipe).parent
+        values = _read_yaml(recipe)
+        home = Path(recipe).parent
         place = Path(recipe).resolve()
         if place in above:
             raise ConfigError(f"{recipe}: extends itself")
@@ -190,7 +192,7 @@ def _with_extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
     if base is None:
         return values
     is_file = str(base).endswith((".yaml", ".yml"))
-    return merge(_with_extended(home / base if is_file else base, above), values)
+    return merge(with_extended(home / base if is_file else base, above), values)
 
 
 def _read_yaml(recipe: str | Path) -> dict[str, Any]:
@@ -200,13 +202,13 @@ def _read_yaml(recipe: str | Path) -> dict[str, Any]:
             raise ConfigError(f"{path}: no such file; the packaged recipe is '{path.stem}'")
         values = read_yaml(path)
     else:
-        values = parse_yaml(_packaged(str(recipe)), str(recipe))
+        values = parse_yaml(packaged(str(recipe)), str(recipe))
     if not isinstance(values, dict):
         raise ConfigError(f"{recipe}: a recipe is a mapping of settings")
     return values
 
 
-def _packaged(name: str) -> str:
+def packaged(name: str) -> str:
     """The text of a packaged recipe. Raises ConfigError."""
     known = list(recipe_descriptions())
     if name not in known:
@@ -229,7 +231,7 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
         if not (isinstance(old, dict) and isinstance(value, Mapping)):
             merged[key] = value
         else:
-            merged[key] = merge(old, value) if _same_kind(old, value, key) else value
+            merged[key] = merge(old, value) if same_kind(old, value, key) else value
     return merged
 
 
@@ -238,36 +240,36 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     filled = dict(values)
     player_defaults = filled.pop("player_defaults", None)
     if "players" in filled:
-        filled["players"] = _over(player_defaults, values["players"])
+        filled["players"] = over(player_defaults, values["players"])
     if "learners" in filled:
-        filled["learners"] = _over(values.get("learner"), values["learners"])
+        filled["learners"] = over(values.get("learner"), values["learners"])
     if "losses" in filled:
-        filled["losses"] = _over(values.get("loss"), values["losses"])
+        filled["losses"] = over(values.get("loss"), values["losses"])
     return filled
 
 
-def _over(defaults: Any, components: Any) -> Any:
+def over(defaults: Any, components: Any) -> Any:
     """Components over the defaults; other types are left for the validation to refuse."""
     if not isinstance(components, Mapping):
         return components
-    below = _mapping(defaults)
+    below = mapping(defaults)
     filled = {}
     for name, component in components.items():
-        above = _mapping(component)
+        above = mapping(component)
         mergeable = isinstance(below, Mapping) and isinstance(above, Mapping)
-        if mergeable and ("kind" not in below or _same_kind(below, above)):
+        if mergeable and ("kind" not in below or same_kind(below, above)):
             filled[name] = merge(dict(below), above)
         elif above is not None:
             filled[name] = above
     return filled
 
 
-def _mapping(component: Any) -> Any:
+def mapping(component: Any) -> Any:
     """A bare kind as a mapping; anything else as it is."""
     return {"kind": component} if isinstance(component, str) else component
 
 
-def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any], part: str = "") -> bool:
+def same_kind(below: Mapping[str, Any], above: Mapping[str, Any], part: str = "") -> bool:
     """True if both are of one kind, that of `part` by default where the one below names none."""
     field = RunConfig.model_fields.get(part)
     kind = below.get("kind", field and field.default)
@@ -307,13 +309,13 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
     origins: dict[str, str] = {}
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
-            path = _full_path(str(key).split("."), values)
+            path = full_path(str(key).split("."), values)
             check_plain(value, f"settings['{shorten(str(key))}']")
             plain = plain_values(value)
             if path == ["prompts"]:
                 plain = as_prompts(plain)
-            _put(values, path, plain)
-            for leaf in _leaves(path, value):
+            put(values, path, plain)
+            for leaf in leaves(path, value):
                 origins[leaf] = f"settings['{key}']"
         return origins
     if isinstance(overrides, str):
@@ -324,34 +326,34 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
         key = key.strip()
         if not equals or not key:
             raise ConfigError(f"-s {shorten(text)}: write it as -s key.path=value")
-        path = _full_path(key.split("."), values)
+        path = full_path(key.split("."), values)
         origin = f"-s {shorten(text)}"
         parsed = parse_yaml(value, origin)
-        _put(values, path, parsed)
-        origins |= dict.fromkeys([".".join(path), *_leaves(path, parsed)], origin)
+        put(values, path, parsed)
+        origins |= dict.fromkeys([".".join(path), *leaves(path, parsed)], origin)
     return origins
 
 
-def _leaves(path: Sequence[str], value: Any) -> Iterator[str]:
+def leaves(path: Sequence[str], value: Any) -> Iterator[str]:
     """The dotted keys of everything that a value sets."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves([*path, str(key)], inner)
+            yield from leaves([*path, str(key)], inner)
     else:
         yield ".".join(path)
 
 
-def _full_path(path: list[str], values: Mapping[str, Any]) -> list[str]:
+def full_path(path: list[str], values: Mapping[str, Any]) -> list[str]:
     """The path, with `players` before a player's name."""
     known = path[0] in RunConfig.model_fields
     is_player = not known and path[0] in (values.get("players") or {})
     return ["players", *path] if is_player else path
 
 
-def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
     inner = values
     for key in path[:-1]:
-        component = _mapping(inner.get(key))
+        component = mapping(inner.get(key))
         inner[key] = dict(component) if isinstance(component, dict) else {}
         inner = inner[key]
     last = path[-1]

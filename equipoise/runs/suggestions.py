@@ -32,18 +32,19 @@ def suggest_settings(
     in this order: the key itself in another part, or what other programs call so, where the recipe
     has no such part also in those of `below`; a slip of the pen.
     """
-    if option := other_names("options").get(key.replace("-", "_")):
+    option = other_names("options").get(key.replace("-", "_"))
+    if option:
         return f"it is no setting, but on the command line there is {option[0]}"
     parts = dict(_parts(values, RunConfig))
     paths = _same_name(key, part, parts)
     room = _room(part)
     if room and key in room.known_kinds():
         return f"a kind is written {{kind: {key}, …}}"
-    if not paths and (kinds := _kinds_with(key, part)):
+    if not paths and (kinds := kinds_with(key, part)):
         return f"it is a setting of other kinds: {', '.join(kinds)}"
     for path in () if paths else _same_name(key, part, dict(_parts(below, RunConfig))):
         paths.append(path.replace("players.policy.", "players.NAME."))
-    paths = paths or _alike(key, part, parts, list(values.get("players") or ()))
+    paths = paths or alike(key, part, parts, list(values.get("players") or ()))
     shown = []
     for path in paths[:3]:
         in_part = part and path.rpartition(".")[0] == part
@@ -67,21 +68,24 @@ def _same_name(key: str, part: str, parts: Mapping[str, set[str]]) -> list[str]:
             if last in fields and f".{place}".endswith(f".{group}".rstrip("."))
         ]
         near = [path for path in paths if path.rpartition(".")[0] == part]
-        outside = [path for path in paths if ".sets." not in path and _may_mean(part, path)]
+        outside = [path for path in paths if ".sets." not in path and may_mean(part, path)]
         if near or outside:
             return near or outside
     return []
 
 
-def _may_mean(part: str, path: str) -> bool:
+def may_mean(part: str, path: str) -> bool:
     """False where a judge's or game's setting would be taken for a player's."""
     return part.split(".")[0] not in ("judge", "judges", "game") or path.startswith(part)
 
 
-def _alike(key: str, part: str, parts: Mapping[str, set[str]], players: Sequence[str]) -> list[str]:
+def alike(key: str, part: str, parts: Mapping[str, set[str]], players: Sequence[str]) -> list[str]:
     """The setting, or player, whose name is nearest; another part's only where it is very near."""
     own = [*parts.get(part, ()), *(players if not part else ())]
-    places = {field: place for place, fields in parts.items() for field in fields}
+    places = {}
+    for place, fields in parts.items():
+        for field in fields:
+            places[field] = place
     close = difflib.get_close_matches(key, own, 1, 0.6)
     if not part or part in parts:
         close += difflib.get_close_matches(key, places, 1, 0.8)
@@ -92,7 +96,7 @@ def _alike(key: str, part: str, parts: Mapping[str, set[str]], players: Sequence
     return [f"{part if name in own else places[name]}.{name}".lstrip(".")]
 
 
-def _kinds_with(key: str, part: str) -> list[str]:
+def kinds_with(key: str, part: str) -> list[str]:
     """The kinds of the part's room that have this setting, where the part is of another kind."""
     room = _room(part)
     kinds = sorted(room.packaged_kinds()) if room else ()
@@ -139,9 +143,11 @@ def suggest_kind(fault: Any, keys: Sequence[str], values: Mapping[str, Any]) -> 
         return f"there is no such player; did you mean '{close[0]}'?" if close else ""
     kind = fault["ctx"]["kind"]
     unknown = f"unknown kind '{shorten(kind)}'"
-    if (named := _room(".".join(keys))) and kind.lower() in named.known_kinds():
+    named = _room(".".join(keys))
+    if named and kind.lower() in named.known_kinds():
         return f"{unknown}; did you mean '{kind.lower()}'?"
-    if meant := other_names("kinds", room).get(kind.lower()):
+    meant = other_names("kinds", room).get(kind.lower())
+    if meant:
         return f"{unknown}; did you mean {' or '.join(map(repr, meant))}?"
     if kind.lower() == "none":
         return f"{unknown}; nothing is written null"
@@ -182,15 +188,16 @@ def _parts(values: Any, kind: type[Settings], place: str = "") -> Iterator[tuple
             if not issubclass(group, Component):
                 yield from _parts(given, group, inner)
                 continue
-            parts = {inner: default | _as_mapping(given)}
+            parts = {inner: default | as_mapping(given)}
             if isinstance(by_name, Mapping):
-                parts = {f"{inner}.{key}": _as_mapping(part) for key, part in by_name.items()}
+                parts = {f"{inner}.{key}": as_mapping(part) for key, part in by_name.items()}
             for part_place, part in parts.items():
-                if (kind_name := part.get("kind")) in group.known_kinds():
+                kind_name = part.get("kind")
+                if kind_name in group.known_kinds():
                     yield from _parts(part, group.find(kind_name), part_place)
 
 
-def _as_mapping(part: Any) -> dict[str, Any]:
+def as_mapping(part: Any) -> dict[str, Any]:
     """A part's settings, or its bare kind, as a mapping; empty for anything else."""
     if isinstance(part, str):
         return {"kind": part}
@@ -214,12 +221,16 @@ def suggest_option(option: str, arguments: Sequence[str], values: Mapping[str, A
     before = dict(pairwise(arguments))
     if not option:
         taken = (before.get("-s"), before.get("--set"))
-        loose = [t for t in arguments[2:] if "=" in t and t[0] != "-" and t not in taken]
-        return f"Write {' '.join(f'-s {text}' for text in loose)}" if loose else ""
+        loose = []
+        for text in arguments[2:]:
+            if "=" in text and text[0] != "-" and text not in taken:
+                loose.append(f"-s {text}")
+        return f"Write {' '.join(loose)}" if loose else ""
     key = option.lstrip("-").replace("-", "_")
     if key in ("config", "recipe", "config_file", "cfg"):
         return f"The recipe has no option: equipoise {arguments[0]} RECIPE"
-    if meant := other_names("options").get(key):
+    meant = other_names("options").get(key)
+    if meant:
         return f"Write {meant[0]}"
     joined = next((t for t in arguments if t.startswith(f"{option}=")), "").partition("=")[2]
     value = joined or before.get(option, "-")
@@ -231,7 +242,7 @@ def suggest_option(option: str, arguments: Sequence[str], values: Mapping[str, A
 def _likely(key: str, values: Mapping[str, Any]) -> list[str]:
     """The settings that a key may mean, as overrides name them; itself where none is like it."""
     parts = dict(_parts(values, RunConfig))
-    paths = _same_name(key, "", parts) or _alike(key, "", parts, list(values.get("players") or ()))
+    paths = _same_name(key, "", parts) or alike(key, "", parts, list(values.get("players") or ()))
     return [path.removeprefix("players.") for path in paths[:2]]
 
 

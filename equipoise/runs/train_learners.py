@@ -48,11 +48,11 @@ def learn(
     started: dict[PlayerId, Started] = {}
     for learner, of_learner in examples.items():
         trainer = run.config.learner_at(learner.name, t)
-        is_done = run.ledger.stage_facts(_stage_key(learner, t)) is not None
-        is_written = run.population.home(_next_generation(learner)).is_dir()
+        is_done = run.ledger.stage_facts(stage_key(learner, t)) is not None
+        is_written = run.population.home(next_generation(learner)).is_dir()
         if not is_done and not is_written and run.dispatcher.trains(trainer):
             begun = time.perf_counter()
-            batch = _training_batch(run, list(of_learner), learner, t, log=_ignore)
+            batch = training_batch(run, list(of_learner), learner, t, log=ignore)
             training = run.dispatcher.learn(trainer, batch)
             started[learner] = Started(batch, training, time.perf_counter() - begun)
     return [
@@ -69,32 +69,32 @@ def train(
     started: Started | None = None,
 ) -> PlayerId:
     """Train `learner` into its next generation; its weights appear complete or not at all."""
-    new_checkpoint = _next_generation(learner)
-    key = _stage_key(learner, t)
+    new_checkpoint = next_generation(learner)
+    key = stage_key(learner, t)
     trainer = run.config.learner_of(learner.name)
     if new_checkpoint == run.newest_at_start.get(learner.name, new_checkpoint):
-        _set_aside_if_damaged(run, new_checkpoint)
+        set_aside_if_damaged(run, new_checkpoint)
     if run.ledger.stage_facts(key) is not None:
-        _train_again_if_lost(run, examples, learner, t)
+        train_again_if_lost(run, examples, learner, t)
     else:
         with run.stage("learn", key, t, started.seconds if started else 0.0) as facts:
             if trainer.needs == "episodes":
                 run.show("learn", None, t, learner.name)
-                facts.update(run.live.update(new_checkpoint, _logger(run, key, learner.name)))
+                facts.update(run.live.update(new_checkpoint, logger(run, key, learner.name)))
                 run.live.save_state_when_due(learner.name)
             else:
                 home = run.population.home(new_checkpoint)
                 if home.is_dir():  # a run that was killed had written it, and its lines beside it
                     with run.directory.files.inner("players", learner.name) as generations:
-                        generations.remove(_scratch(home).name)
+                        generations.remove(scratch(home).name)
                     for line in read_json(home / LOG):
                         run.directory.metric(key, **line)
                 else:
-                    log = _logger(run, key, learner.name)
+                    log = logger(run, key, learner.name)
                     _write_weights(run, examples, learner, t, log, started)
                 facts.update(read_json(home / FACTS))
                 facts.update(_hand_over(run, learner, new_checkpoint, t))
-            run.ledger.add_player(new_checkpoint, _init_from(run, learner, t), trainer.kind, facts)
+            run.ledger.add_player(new_checkpoint, init_from(run, learner, t), trainer.kind, facts)
             for observer in run.observers:
                 observer.saved([new_checkpoint])
     run.live.drop_old_states(learner.name)
@@ -103,11 +103,11 @@ def train(
     return new_checkpoint
 
 
-def _next_generation(learner: PlayerId) -> PlayerId:
+def next_generation(learner: PlayerId) -> PlayerId:
     return PlayerId(learner.name, learner.generation + 1)
 
 
-def _stage_key(learner: PlayerId, t: int) -> str:
+def stage_key(learner: PlayerId, t: int) -> str:
     return f"{t}/learn/{learner.name}"
 
 
@@ -116,7 +116,8 @@ def _best_so_far(run: OpenRun) -> set[PlayerId]:
     if not run.config.prompts.test:
         return set()
     evaluation = run.config.evaluate
-    if (by := evaluation.select_by) is not None:
+    by = evaluation.select_by
+    if by is not None:
         criterion = set_criterion(run.ledger, by, evaluation.sets[by])
         return {criterion.chosen} if criterion.scores else set()
     scores: dict[str, float] = {}
@@ -127,7 +128,7 @@ def _best_so_far(run: OpenRun) -> set[PlayerId]:
     return {PlayerId.parse(max(scores, key=scores.__getitem__))} if scores else set()
 
 
-def _logger(run: OpenRun, key: str, name: str) -> Log:
+def logger(run: OpenRun, key: str, name: str) -> Log:
     """Takes a learner's lines of metrics to the run, its monitor and its observers."""
 
     def log(line: dict[str, Any]) -> None:
@@ -141,14 +142,14 @@ def _logger(run: OpenRun, key: str, name: str) -> Log:
     return log
 
 
-def _ignore(line: dict[str, Any]) -> None:
+def ignore(line: dict[str, Any]) -> None:
     """Drop lines of metrics that are kept elsewhere."""
 
 
 # -- weights that a damaged disk took
 
 
-def _set_aside_if_damaged(run: OpenRun, player: PlayerId) -> None:
+def set_aside_if_damaged(run: OpenRun, player: PlayerId) -> None:
     """Keep weights that are not what was written under another name."""
     weights = run.population.home(player)
     if weights.is_dir() and (damaged := faults(weights)):
@@ -157,9 +158,9 @@ def _set_aside_if_damaged(run: OpenRun, player: PlayerId) -> None:
         run.monitor.numbers(set_aside=f"{damaged[0]}; it is {aside.name} now")
 
 
-def _train_again_if_lost(run: OpenRun, examples: Sequence[Any], learner: PlayerId, t: int) -> None:
+def train_again_if_lost(run: OpenRun, examples: Sequence[Any], learner: PlayerId, t: int) -> None:
     """Make the weights that were set aside again, from the ledger; its records stay as they are."""
-    new_checkpoint = _next_generation(learner)
+    new_checkpoint = next_generation(learner)
     weights = run.population.home(new_checkpoint)
     aside = weights.with_name(f"damaged-{weights.name}")
     newest = run.newest_at_start.get(learner.name, new_checkpoint).generation
@@ -170,7 +171,7 @@ def _train_again_if_lost(run: OpenRun, examples: Sequence[Any], learner: PlayerI
     if run.config.learner_of(learner.name).needs == "episodes":
         run.live.save([new_checkpoint])
     else:
-        _write_weights(run, examples, learner, t, log=_ignore)
+        _write_weights(run, examples, learner, t, log=ignore)
     for observer in run.observers:
         observer.saved([new_checkpoint])
 
@@ -187,7 +188,7 @@ def _write_weights(
     started: Started | None = None,
 ) -> None:
     """Train the learner, and put its next generation into its place, whole."""
-    home = run.population.home(_next_generation(learner))
+    home = run.population.home(next_generation(learner))
     lines: list[dict[str, Any]] = []
 
     def keep(line: dict[str, Any]) -> None:
@@ -201,10 +202,10 @@ def _write_weights(
         with disk_errors(home):
             facts = started.training.result(keep)
     else:
-        batch = _training_batch(run, list(examples), learner, t, keep)
+        batch = training_batch(run, list(examples), learner, t, keep)
         steps = trainer.steps(len(examples))
         run.show("learn", steps, t, learner.name)
-        _release(run, trainer, learner.name)
+        release(run, trainer, learner.name)
         with within(run.monitor, steps, steps), disk_errors(home):
             facts = trainer.learn(batch)
     with disk_errors(home):
@@ -215,7 +216,7 @@ def _write_weights(
             generations.remove(batch.scratch.name)
 
 
-def _release(run: OpenRun, trainer: Learner, name: str) -> None:
+def release(run: OpenRun, trainer: Learner, name: str) -> None:
     """Free the memory of all that the trainer of this player does not share."""
     shared = trainer.shared_key(run.config.players[name])
     run.population.release(() if shared is None else (shared,))
@@ -232,17 +233,15 @@ def _hand_over(run: OpenRun, learner: PlayerId, new_checkpoint: PlayerId, t: int
     if trainer.needs == "game":
         return {}
     if not isinstance(trainer, FineTuning) or not has_probes(home):
-        return _not_compared(
-            run, new_checkpoint, t, f"the learner '{trainer.kind}' wrote no probes"
-        )
-    before, after = map(run.population.actor, (_init_from(run, learner, t), new_checkpoint))
+        return not_compared(run, new_checkpoint, t, f"the learner '{trainer.kind}' wrote no probes")
+    before, after = map(run.population.actor, (init_from(run, learner, t), new_checkpoint))
     if not (isinstance(before, TokenScorer) and isinstance(after, TokenScorer)):
         kind = run.config.players[learner.name].kind
         reason = f"a '{kind}' player gives no log-probabilities of token ids"
-        return _not_compared(run, new_checkpoint, t, reason)
+        return not_compared(run, new_checkpoint, t, reason)
     hand_over = compare(home, before, after)
     # two generations of whole weights are one too many
-    _release(run, trainer, learner.name)
+    release(run, trainer, learner.name)
     most = trainer.resolve_auto(run.config.players[learner.name]).max_disagreement
     assert most is not None, "decided for a player"
     hand_over.check(new_checkpoint, most)
@@ -253,7 +252,7 @@ def _hand_over(run: OpenRun, learner: PlayerId, new_checkpoint: PlayerId, t: int
     return facts
 
 
-def _not_compared(run: OpenRun, new_checkpoint: PlayerId, t: int, reason: str) -> dict[str, Any]:
+def not_compared(run: OpenRun, new_checkpoint: PlayerId, t: int, reason: str) -> dict[str, Any]:
     """Note that nobody knows whether this player plays what was trained."""
     facts = {"not_compared": f"{new_checkpoint} plays uncompared with its learner: {reason}"}
     run.directory.metric(f"{t}/learn/{new_checkpoint.name}", **facts)
@@ -264,21 +263,25 @@ def _not_compared(run: OpenRun, new_checkpoint: PlayerId, t: int, reason: str) -
 # -- the training batch
 
 
-def _training_batch(
+def training_batch(
     run: OpenRun, pairs: Sequence[Any], learner: PlayerId, t: int, log: Log
 ) -> TrainingBatch:
-    config, population = run.config, run.population
-    home = population.home(_next_generation(learner))
+    config = run.config
+    population = run.population
+    home = population.home(next_generation(learner))
     opponents = _opponents(run, learner, t)
     chosen_KB, rejected_KB = _opponent_logprobs(run, learner, opponents, pairs, t)
     with run.directory.files.inner("players", learner.name, make=True) as generations:
         draft = home.with_name(generations.begin_draft(home.name))
+    past_weights = [
+        population.home(old) if old.generation else None for old in run.roster.past(learner)
+    ]
     return TrainingBatch(
         learner=learner,
         player=config.players[learner.name],
-        weights=population.weights(_init_from(run, learner, t)),
+        weights=population.weights(init_from(run, learner, t)),
         output=draft,
-        scratch=_scratch(home),
+        scratch=scratch(home),
         seed=seeds.child(config.seed, "learn", learner),
         game=config.game,
         loss=config.loss_at(learner.name, t),
@@ -286,18 +289,16 @@ def _training_batch(
         opponents=opponents,
         opponent_chosen_KB=chosen_KB,
         opponent_rejected_KB=rejected_KB,
-        other_players=_other_players(run, learner, t),
+        other_players=other_players(run, learner, t),
         player_of_role=dict(config.schedule.player_of_role),
-        mixture_of_role=_role_mixtures(run, learner, t),
-        past_weights=[
-            population.home(old) if old.generation else None for old in run.roster.past(learner)
-        ],
+        mixture_of_role=role_mixtures(run, learner, t),
+        past_weights=past_weights,
         resources=population.resources,
         log=log,
     )
 
 
-def _init_from(run: OpenRun, learner: PlayerId, t: int) -> PlayerId:
+def init_from(run: OpenRun, learner: PlayerId, t: int) -> PlayerId:
     """The learner's generation whose weights it is trained from: most often the newest."""
     loss = run.config.loss_at(learner.name, t)
     if loss is None or run.config.learner_of(learner.name).needs != "pairs":
@@ -305,7 +306,7 @@ def _init_from(run: OpenRun, learner: PlayerId, t: int) -> PlayerId:
     return loss.init_from(run.roster.opponent_pool(learner, t))
 
 
-def _scratch(home: Path) -> Path:
+def scratch(home: Path) -> Path:
     """The folder in which the training of the weights at `home` keeps its checkpoints."""
     return home.with_name(f".{home.name}.scratch")
 
@@ -359,18 +360,18 @@ def _opponent_logprobs(
         )
 
 
-def _other_players(run: OpenRun, learner: PlayerId, t: int) -> dict[str, OtherPlayer]:
+def other_players(run: OpenRun, learner: PlayerId, t: int) -> dict[str, OtherPlayer]:
     """The other players at the start of generation t, for learners from the game itself."""
     if run.config.learner_of(learner.name).needs != "game":
         return {}
     return {
-        other.name: _other_player(run, other)
+        other.name: other_player(run, other)
         for other in run.roster.players(t)
         if other.name != learner.name
     }
 
 
-def _role_mixtures(
+def role_mixtures(
     run: OpenRun, learner: PlayerId, t: int
 ) -> dict[str, list[tuple[OtherPlayer, float]]]:
     """role -> players in the schedule's mixture there, with their weights."""
@@ -378,10 +379,10 @@ def _role_mixtures(
         return {}
     opponents = run.config.schedule.opponents(learner, match_context(run, t))
     return {
-        role: [(_other_player(run, player), weight) for player, weight in mixture]
+        role: [(other_player(run, player), weight) for player, weight in mixture]
         for role, mixture in opponents.items()
     }
 
 
-def _other_player(run: OpenRun, player: PlayerId) -> OtherPlayer:
+def other_player(run: OpenRun, player: PlayerId) -> OtherPlayer:
     return OtherPlayer(run.config.players[player.name], run.population.weights(player))

@@ -144,7 +144,8 @@ class BestResponse(Turns):
 
     def expected_learners(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
         """The learners as if rewards never settled, so that every phase has `most` generations."""
-        return [(self.order[(t // self.most) % len(self.order)],) for t in range(generations)]
+        phases = [t // self.most for t in range(generations)]
+        return [(self.order[phase % len(self.order)],) for phase in phases]
 
     def _has_settled(self, rewards: Sequence[float]) -> bool:
         late = rewards[: self.window]

@@ -77,19 +77,18 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
         yield
         await catalogue.close()
 
+    routes = [
+        Route("/health", health),
+        Route("/v1/models", models),
+        Route("/v1/models/{name:path}", model),
+        *(
+            Route(path, kind(catalogue, limits, gate), methods=["POST"])
+            for path, kind in POSTED.items()
+        ),
+        Route("/tokenizer_info", TokenizerInfo(catalogue, limits, gate), methods=["GET"]),
+    ]
     app = Starlette(
-        routes=[
-            Route("/health", health),
-            Route("/v1/models", models),
-            Route("/v1/models/{name:path}", model),
-            *(
-                Route(path, kind(catalogue, limits, gate), methods=["POST"])
-                for path, kind in POSTED.items()
-            ),
-            Route("/tokenizer_info", TokenizerInfo(catalogue, limits, gate), methods=["GET"]),
-        ],
-        lifespan=lifespan,
-        **access_settings(token, frozenset({"/health"})),
+        routes=routes, lifespan=lifespan, **access_settings(token, frozenset({"/health"}))
     )
     app.router.redirect_slashes = False
     return app
@@ -121,26 +120,24 @@ def page_app(
     A JSON object is posted to a call. The page asks no other address, and its files hold no data:
     that comes from calls, which need the `token` (as in `create`).
     """
-    opening = Template(_joined(PAGES / "head.html")).substitute(vars(head))
-    page = opening + _joined(PAGES / f"{name}.html")
+    opening = Template(joined(PAGES / "head.html")).substitute(vars(head))
+    page = opening + joined(PAGES / f"{name}.html")
     files = {
-        "/": _file_endpoint("text/html", page),
-        "/page.css": _file_endpoint("text/css", _joined(COLOURS, PAGES / "pages.css")),
-        "/page.js": _file_endpoint(
-            "text/javascript", _joined(PAGES / "client.js", PAGES / f"{name}.js")
+        "/": file_endpoint("text/html", page),
+        "/page.css": file_endpoint("text/css", joined(COLOURS, PAGES / "pages.css")),
+        "/page.js": file_endpoint(
+            "text/javascript", joined(PAGES / "client.js", PAGES / f"{name}.js")
         ),
     }
     gate = Gate(limits.concurrency, limits.queue)
-    app = Starlette(
-        routes=[
-            *(Route(path, file) for path, file in files.items()),
-            *(
-                Route(f"/api/{each}", JsonCall(call, limits, gate), methods=["POST"])
-                for each, call in calls.items()
-            ),
-        ],
-        **access_settings(token, frozenset(files)),
-    )
+    routes = [
+        *(Route(path, file) for path, file in files.items()),
+        *(
+            Route(f"/api/{each}", JsonCall(call, limits, gate), methods=["POST"])
+            for each, call in calls.items()
+        ),
+    ]
+    app = Starlette(routes=routes, **access_settings(token, frozenset(files)))
     app.router.redirect_slashes = False
     return app
 
@@ -164,11 +161,11 @@ class JsonCall(Endpoint):
         await reply.json(content, headers={"cache-control": "no-store"})
 
 
-def _joined(*paths: Path) -> str:
+def joined(*paths: Path) -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in paths)
 
 
-def _file_endpoint(media_type: str, content: str) -> Any:
+def file_endpoint(media_type: str, content: str) -> Any:
     headers = {**HEADERS, "content-security-policy": POLICY}
 
     async def send(request: Request) -> Response:
@@ -181,7 +178,7 @@ def access_settings(token: str | None, free: frozenset[str]) -> dict[str, Any]:
     """Settings of every application: access check but for `free` paths, the protocol's errors."""
     return {
         "middleware": [Middleware(AccessCheck, token=token, free=free)],
-        "exception_handlers": {Problem: _problem, HTTPException: _http, Exception: _failure},
+        "exception_handlers": {Problem: _problem, HTTPException: http, Exception: failure},
     }
 
 
@@ -189,7 +186,8 @@ class AccessCheck:
     """Lets requests in that carry the token; where there is none, those from this machine."""
 
     def __init__(self, app: ASGIApp, token: str | None, free: frozenset[str]) -> None:
-        self._app, self._free = app, free
+        self._app = app
+        self._free = free
         self._expected = None if token is None else f"bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -236,9 +234,10 @@ async def _problem(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(error.body(), error.status, error.headers)
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    message, code = error.detail, "not_found"
+    message = error.detail
+    code = "not_found"
     if error.status_code == 404:
         message = ELSEWHERE.get(request.url.path, "there is nothing at this path")
     elif error.status_code == 405:
@@ -248,7 +247,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(problem.body(), problem.status, error.headers)
 
 
-async def _failure(request: Request, error: Exception) -> JSONResponse:
+async def failure(request: Request, error: Exception) -> JSONResponse:
     """A fault of ours: the traceback goes to the server's log, not to the client."""
     problem = Problem(500, "the server failed; its log says why", "internal_error")
     return JSONResponse(problem.body(), problem.status)

@@ -61,7 +61,9 @@ class Gate:
     """Lets requests in, in the order in which they came."""
 
     def __init__(self, places: int, queue: int) -> None:
-        self._free, self._queue, self._places = places, queue, places
+        self._free = places
+        self._queue = queue
+        self._places = places
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @property
@@ -120,7 +122,8 @@ class Endpoint(ABC):
     """An ASGI application that answers requests to one path."""
 
     def __init__(self, limits: Limits, gate: Gate) -> None:
-        self._limits, self._gate = limits, gate
+        self._limits = limits
+        self._gate = gate
 
     @abstractmethod
     async def _reply(self, body: bytes, reply: Reply) -> None:
@@ -133,7 +136,7 @@ class Endpoint(ABC):
         try:
             async with clock:
                 body = await self._body_in_time(Request(scope, receive))
-                await _unless_gone(receive, self._reply(body, reply))
+                await unless_gone(receive, self._reply(body, reply))
         except ClientDisconnect:
             return
         except TimeoutError:
@@ -159,7 +162,8 @@ class Endpoint(ABC):
         """The request's body; of one that is too long, no more than the limit is held."""
         most = self._limits.body_bytes
         length = request.headers.get("content-length", "0")
-        received, parts = 0, []
+        received = 0
+        parts = []
         if length.isdecimal() and int(length) <= most:
             async for part in request.stream():
                 received += len(part)
@@ -196,7 +200,7 @@ def _as_problem(error: EquipoiseError) -> Problem:
     return Problem(500, message, "engine_error")
 
 
-async def _unless_gone(receive: Receive, work: Awaitable[T]) -> None:
+async def unless_gone(receive: Receive, work: Awaitable[T]) -> None:
     """Do the work, unless the client goes away first; then it is cancelled."""
 
     async def wait_for_disconnect() -> None:

@@ -100,7 +100,7 @@ class Catalogue:
         notes = list(reached)
         for name, player in players.items():
             if not isinstance(player, Local):
-                notes.append(_not_served(name, player))
+                notes.append(not_served(name, player))
                 continue
             for generation in population.kept(name):
                 identity = PlayerId(name, generation)
@@ -154,7 +154,9 @@ class Catalogue:
 
         A known name that has a colon is a name without a suffix.
         """
-        name, colon, suffix = model, "", ""
+        name = model
+        colon = ""
+        suffix = ""
         if ":" in model and model not in self.names:
             name, colon, suffix = model.rpartition(":")
         if colon and not self.extensions:
@@ -241,7 +243,7 @@ class Catalogue:
         return engine
 
 
-def _not_served(name: str, player: Player) -> str:
+def not_served(name: str, player: Player) -> str:
     """Say why a player of a run is not served."""
     if isinstance(player, Endpoint):
         return f"{name} is not served: another server has it; ask {player.base_url} yourself"

@@ -172,7 +172,8 @@ class ChatRequest(SamplingRequest):
         prefix = ""
         if self.continue_final_message and messages[-1].role == "assistant":
             *before, last = messages
-            messages, prefix = tuple(before), last.content
+            messages = tuple(before)
+            prefix = last.content
         tokens = self.max_completion_tokens or self.max_tokens
         first = replace(
             self.over(defaults, seed),
@@ -209,7 +210,7 @@ def request_type() -> type[ChatRequest]:
 def read_request(body: bytes, limits: Limits) -> ChatRequest:
     """The request in a body. Raises Problem, status 400, that names the field."""
     values = read_object(body)
-    request = validate_body(request_type(), values, _field_names())
+    request = validate_body(request_type(), values, field_names())
     check_unserved(values, UNSERVED)
     check_tool_choice(request)
     if request.top_logprobs and not request.logprobs:
@@ -240,25 +241,26 @@ def check_tool_choice(request: ChatRequest) -> None:
 
 
 @cache
-def _field_names() -> frozenset[str]:
+def field_names() -> frozenset[str]:
     kinds = (
         request_type(),
-        *(
-            ChatMessage,
-            _Text,
-            _Refusal,
-            StreamOptions,
-            ToolCall,
-            CalledFunction,
-            Tool,
-            Function,
-            NamedTool,
-            FunctionName,
-        ),
-        *(TextFormat, NamedSchema),
+        ChatMessage,
+        _Text,
+        _Refusal,
+        StreamOptions,
+        ToolCall,
+        CalledFunction,
+        Tool,
+        Function,
+        NamedTool,
+        FunctionName,
+        TextFormat,
+        NamedSchema,
     )
-    names = {name for kind in kinds for name in kind.model_fields}
-    return frozenset(names | {offer.report for offer in extension_offers().values()})
+    names = {offer.report for offer in extension_offers().values()}
+    for kind in kinds:
+        names.update(kind.model_fields)
+    return frozenset(names)
 
 
 class ChatCompletion(Completion):
@@ -276,18 +278,20 @@ class ChatCompletion(Completion):
         self.add(number, piece)
         shown = piece.text or piece.thoughts or piece.calls
         if shown or piece.finish or piece.fields or piece.scores:
-            delta = {**({"content": piece.text} if piece.text else {}), **piece.fields}
+            delta: dict[str, Any] = {"content": piece.text} if piece.text else {}
+            delta |= piece.fields
             if piece.thoughts:
                 delta["reasoning_content"] = piece.thoughts
             if piece.calls:
-                delta["tool_calls"] = [_call_delta(part) for part in piece.calls]
+                delta["tool_calls"] = [call_delta(part) for part in piece.calls]
             logprobs = self._logprobs(piece.scores) if piece.scores else None
             events.append(self._event(number, {"delta": delta}, logprobs, piece.finish))
         return events
 
     def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
         message = {"role": "assistant", "content": answer.text, "refusal": None, **answer.fields}
-        if thoughts := "".join(answer.thoughts).rstrip():
+        thoughts = "".join(answer.thoughts).rstrip()
+        if thoughts:
             message["reasoning_content"] = thoughts
         if answer.calls:
             message |= {"content": answer.text or None, "tool_calls": answer.tool_calls}
@@ -304,7 +308,7 @@ class ChatCompletion(Completion):
         return {"content": list(map(scored_token, scores)), "refusal": None}
 
 
-def _call_delta(part: CallPart) -> dict[str, Any]:
+def call_delta(part: CallPart) -> dict[str, Any]:
     function = {"arguments": part.arguments}
     if part.name is None:
         return {"index": part.index, "function": function}
@@ -314,11 +318,11 @@ def _call_delta(part: CallPart) -> dict[str, Any]:
 
 def scored_token(score: TokenScore) -> dict[str, Any]:
     """A token and the likeliest ones in its place, as the protocol has them."""
-    top = [_labelled(text, logprob) for text, logprob in score.top]
-    return {**_labelled(score.text, score.logprob), "top_logprobs": top}
+    top = [labelled(text, logprob) for text, logprob in score.top]
+    return {**labelled(score.text, score.logprob), "top_logprobs": top}
 
 
-def _labelled(text: str, logprob: float | None) -> dict[str, Any]:
+def labelled(text: str, logprob: float | None) -> dict[str, Any]:
     written = None if BROKEN in text else list(text.encode())
     return {"token": text, "logprob": json_logprob(logprob), "bytes": written}
 

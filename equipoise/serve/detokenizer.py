@@ -75,7 +75,7 @@ class StopTexts:
         if places:
             self._held = ""
             return text[: min(places)], True
-        held = max((_overlap(text, stop) for stop in self._texts), default=0)
+        held = max((overlap(text, stop) for stop in self._texts), default=0)
         self._held = text[len(text) - held :]
         return text[: len(text) - held], False
 
@@ -93,7 +93,7 @@ class StopTexts:
         return self._held
 
 
-def _overlap(text: str, stop: str) -> int:
+def overlap(text: str, stop: str) -> int:
     """The number of characters at the end of `text` that may be the beginning of `stop`."""
     place = text.find(stop[0], max(0, len(text) - len(stop) + 1))
     while place >= 0:
@@ -132,7 +132,8 @@ class ThoughtReader:
                     return "", thoughts
                 self._inside = False
                 self._blank = True
-                self._held, text = "", rest
+                self._held = ""
+                text = rest
             if self._held is None:
                 return self._unspaced(text), thoughts
             self._held += text
@@ -140,11 +141,13 @@ class ThoughtReader:
             if begun.startswith(self._opening):
                 self._inside = True
                 self._blank = True
-                self._held, text = None, begun[len(self._opening) :]
+                self._held = None
+                text = begun[len(self._opening) :]
                 continue
             if self._opening.startswith(begun):
                 return "", thoughts
-            shown, self._held = self._held, None
+            shown = self._held
+            self._held = None
             return self._unspaced(shown), thoughts
 
     def _unspaced(self, text: str) -> str:

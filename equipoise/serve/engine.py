@@ -32,7 +32,8 @@ class Refused(UserError):  # noqa: N818
         self, message: str, code: str = "invalid_value", param: str | None = "messages"
     ) -> None:
         super().__init__(message)
-        self.code, self.param = code, param
+        self.code = code
+        self.param = param
 
 
 class EngineError(EquipoiseError):

@@ -57,7 +57,7 @@ class LocalEngine:
         self, messages: Sequence[Message], prefix: str = "", tools: Sequence[Mapping[str, Any]] = ()
     ) -> int:
         """The number of the prompt's tokens, `prefix` included. Raises Refused."""
-        chat = self._prompts.chat_ids(tuple(messages), prefix, _written(tools))
+        chat = self._prompts.chat_ids(tuple(messages), prefix, written(tools))
         prompt_ids, begun_ids = await chat
         return len(prompt_ids) + len(begun_ids)
 
@@ -68,10 +68,17 @@ class LocalEngine:
         """
         form = await self._call_form(request)
         if request.prompt_ids is None:
-            chat = (request.messages, request.prefix, _written(request.tools))
+            chat = (request.messages, request.prefix, written(request.tools))
             prompt_ids, begun_ids = await self._prompts.chat_ids(*chat)
         else:
-            prompt_ids, begun_ids = self._text_ids(request), []
+            ids = list(request.prompt_ids or ())
+            if not ids:
+                raise Refused("the prompt has no tokens", param="prompt")
+            self._check_ids(ids, "prompt")
+            if len(ids) + min(request.max_tokens, 1) > self._encoding.max_length:
+                raise self._prompts.too_long(f"{len(ids)} tokens", "prompt")
+            prompt_ids = ids
+            begun_ids = []
         if request.echo and request.logprobs is None:
             yield Piece(self._texts.whole(prompt_ids))
         if not request.max_tokens and not (request.echo and request.logprobs is not None):
@@ -153,7 +160,8 @@ class LocalEngine:
 
         def compile_grammar() -> TokenGrammar:
             grammar = lark_grammar(request, form)
-            tokenizer, stop_ids = self._texts.tokenizer, self._encoding.stop_ids
+            tokenizer = self._texts.tokenizer
+            stop_ids = self._encoding.stop_ids
             compiler = self._resources.get(
                 ("grammars", id(self._encoding), self._vocabulary),
                 lambda: GrammarCompiler(tokenizer, self._vocabulary, stop_ids),
@@ -166,15 +174,6 @@ class LocalEngine:
             raise Refused(f"'{field}' {error}", "unsupported_value", field) from error
         except DataError as error:
             raise Refused(f"'{field}': {error}", "invalid_value", field) from error
-
-    def _text_ids(self, request: EngineRequest) -> list[int]:
-        ids = list(request.prompt_ids or ())
-        if not ids:
-            raise Refused("the prompt has no tokens", param="prompt")
-        self._check_ids(ids, "prompt")
-        if len(ids) + min(request.max_tokens, 1) > self._encoding.max_length:
-            raise self._prompts.too_long(f"{len(ids)} tokens", "prompt")
-        return ids
 
     def _check_ids(self, ids: Sequence[int], field: str) -> None:
         unknown = next((i for i in ids if not 0 <= i < self._vocabulary), None)
@@ -192,11 +191,12 @@ class PromptEncoder:
     """
 
     def __init__(self, encoding: Encoding) -> None:
-        self._encoding, self._long_encoding = encoding, copy.deepcopy(encoding)
+        self._encoding = encoding
+        self._long_encoding = copy.deepcopy(encoding)
         self._lock = threading.Lock()  # of the first
         self._thread = ThreadPoolExecutor(1, "equipoise-tokenizer")
-        self._ids = lru_cache(REMEMBERED)(_encoder(self._encoding))
-        self._long_ids = lru_cache(REMEMBERED_LONG)(_encoder(self._long_encoding))
+        self._ids = lru_cache(REMEMBERED)(encoder(self._encoding))
+        self._long_ids = lru_cache(REMEMBERED_LONG)(encoder(self._long_encoding))
         # No text of more characters fits: a token has so many at most.
         longest_token = max(map(len, encoding.tokenizer.get_vocab()))
         self._most_characters = encoding.max_length * longest_token
@@ -266,11 +266,11 @@ class PromptEncoder:
             raise self.too_long(f"{characters} characters", field)
 
 
-def _written(tools: Sequence[Mapping[str, Any]]) -> str:
+def written(tools: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps(tools, ensure_ascii=False) if tools else ""
 
 
-def _encoder(encoding: Encoding) -> Callable[[tuple[Message, ...], str, str], ChatIds]:
+def encoder(encoding: Encoding) -> Callable[[tuple[Message, ...], str, str], ChatIds]:
     """(messages, prefix, tools) -> ids of the prompt and of what the answer begins with."""
 
     def encode(messages: tuple[Message, ...], prefix: str, tools: str) -> ChatIds:

@@ -388,7 +388,8 @@ class PendingAnswer(DecodeRequest):
         if not text and not finish:
             return None
         piece = Piece(text, finish, self._unreported, scores=tuple(self._scores))
-        self._unreported, self._scores = 0, []
+        self._unreported = 0
+        self._scores = []
         return piece
 
     def _score(self, token: int, likelihood: Likelihood) -> TokenScore:

@@ -13,7 +13,6 @@ from starlette.applications import Starlette
 from equipoise.errors import clean
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.ledger.journal import PlayedMatch
 from equipoise.people.play_server import LONGEST_MOVE, HumanMatch, PlayServer, open_play_server
 from equipoise.runs import recipe_loader
 from equipoise.serve.app import PageHead, page_app
@@ -54,7 +53,7 @@ def play_app(play_server: PlayServer, limits: Limits, token: str | None) -> Star
     def sit(request: SitRequest) -> HumanMatch:
         """The match as far as the page knows it; it is played again where it is not here."""
         known = sittings.pop(request.match, None)
-        if known is None or not _continues(known, request):
+        if known is None or not continues(known, request):
             known = play_server.open_match(request.name, request.match, request.moves)
         sittings[known.plan.id] = known
         while len(sittings) > MOST_SITTINGS:
@@ -62,13 +61,13 @@ def play_app(play_server: PlayServer, limits: Limits, token: str | None) -> Star
         return known
 
     def begin_match(request: SitRequest) -> Any:
-        return _match_facts(play_server, sit(request))
+        return match_facts(play_server, sit(request))
 
     def make_move(request: MoveRequest) -> Any:
         sitting = sit(request)
         if len(sitting.moves) == len(request.moves):  # else it was sent twice
             sitting.move(request.text)
-        return _match_facts(play_server, sitting)
+        return match_facts(play_server, sitting)
 
     async def begin(values: dict[str, Any]) -> Any:
         request = validate_body(SitRequest, values)
@@ -83,13 +82,13 @@ def play_app(play_server: PlayServer, limits: Limits, token: str | None) -> Star
     return page_app("play", HEAD, {"begin": begin, "move": move}, limits, token)
 
 
-def _continues(sitting: HumanMatch, request: SitRequest) -> bool:
+def continues(sitting: HumanMatch, request: SitRequest) -> bool:
     """True if the match has this person in it, and the moves that the page knows."""
     moves = sitting.moves[: len(request.moves)]
     return sitting.human.name == request.name.strip() and moves == request.moves
 
 
-def _match_facts(play_server: PlayServer, sitting: HumanMatch) -> dict[str, Any]:
+def match_facts(play_server: PlayServer, sitting: HumanMatch) -> dict[str, Any]:
     view = sitting.view
     shown = {
         "match": sitting.plan.id,
@@ -99,28 +98,27 @@ def _match_facts(play_server: PlayServer, sitting: HumanMatch) -> dict[str, Any]
         "warning": play_server.game.content_warning(sitting.plan.prompt),
     }
     if view is None:
-        return {**shown, "over": True, **_result_facts(play_server.record(sitting))}
+        played = play_server.record(sitting)
+        match = played.match
+        judgement = played.judgement
+        moves = [
+            {
+                "role": f"{turn.seat} ({clean(str(match.seats[turn.seat].name))})",
+                "text": clean(turn.move.text or turn.move.error),
+            }
+            for turn in match.turns
+        ]
+        scores = {} if judgement is None else dict(judgement.scores or {})
+        result_facts = {
+            "chat": moves,
+            "scores": [[seat, *sorted(scores[seat].items())] for seat in scores],
+            "reason": "" if judgement is None else judgement.reason,
+        }
+        return {**shown, "over": True, **result_facts}
     chat = [
         {"role": clean(message.role), "text": clean(message.content)} for message in view.messages
     ]
     return {**shown, "over": False, "chat": chat, "actions": list(view.actions)}
-
-
-def _result_facts(played: PlayedMatch) -> dict[str, Any]:
-    match, judgement = played.match, played.judgement
-    moves = [
-        {
-            "role": f"{turn.seat} ({clean(str(match.seats[turn.seat].name))})",
-            "text": clean(turn.move.text or turn.move.error),
-        }
-        for turn in match.turns
-    ]
-    scores = {} if judgement is None else dict(judgement.scores or {})
-    return {
-        "chat": moves,
-        "scores": [[seat, *sorted(scores[seat].items())] for seat in scores],
-        "reason": "" if judgement is None else judgement.reason,
-    }
 
 
 @contextmanager

@@ -48,7 +48,9 @@ class Problem(EquipoiseError):  # noqa: N818
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.code, self.param = status, code, param
+        self.status = status
+        self.code = code
+        self.param = param
         self.headers = dict(headers or {})
 
     def body(self) -> dict[str, Any]:
@@ -63,7 +65,8 @@ class Reply:
     """One answer on its way to the client: either one body, or a stream of events."""
 
     def __init__(self, send: Send) -> None:
-        self._send, self.begun = send, False
+        self._send = send
+        self.begun = False
 
     async def json(
         self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None
@@ -116,12 +119,12 @@ class Body(BaseModel):
     )
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """A whole number that JSON wrote as 5.0, as 5."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+Whole = Annotated[int, BeforeValidator(whole)]
 """An integer as JSON has it: 5, or 5.0."""
 
 
@@ -233,7 +236,28 @@ def validate_body(
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise _problem(error, names) from error
+        # The first fault, with the path of the field as clients write it: messages[0].content.
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        # Of the ways in which a value could have been right, the nearest one says most.
+        alternatives = [fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]]
+        nearest = max(
+            alternatives, key=lambda fault: (len(fault["loc"]), not fault["type"].endswith("_type"))
+        )
+        # The place, without the names of types that the value could have had.
+        path = ""
+        for part in nearest["loc"]:
+            if isinstance(part, int):
+                path += f"[{part}]"
+            elif not path:
+                path = part
+            elif part in names:
+                path += f".{part}"
+        code = "invalid_value"
+        if nearest["type"] == "missing":
+            code = "missing_required_parameter"
+        elif nearest["type"].endswith("_type"):
+            code = "invalid_type"
+        raise Problem(400, f"'{path}': {nearest['msg']}", code, path) from error
 
 
 def check_unserved(values: Mapping[str, Any], unserved: Mapping[str, tuple[Any, ...]]) -> None:
@@ -249,36 +273,6 @@ def check_most(values: Mapping[str, int | None], most: int) -> None:
     for name, value in values.items():
         if (value or 0) > most:
             raise Problem(400, f"'{name}' is at most {most} here", "invalid_value", name)
-
-
-def _problem(error: ValidationError, names: frozenset[str]) -> Problem:
-    """The first fault, with the path of the field as clients write it: messages[0].content."""
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
-    # Of the ways in which a value could have been right, the one that it came nearest to says most.
-    alternatives = [fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]]
-    nearest = max(
-        alternatives, key=lambda fault: (len(fault["loc"]), not fault["type"].endswith("_type"))
-    )
-    path = _path(nearest["loc"], names)
-    code = "invalid_value"
-    if nearest["type"] == "missing":
-        code = "missing_required_parameter"
-    elif nearest["type"].endswith("_type"):
-        code = "invalid_type"
-    return Problem(400, f"'{path}': {nearest['msg']}", code, path)
-
-
-def _path(location: tuple[int | str, ...], names: frozenset[str]) -> str:
-    """A fault's place, without the names of types that the value could have had."""
-    path = ""
-    for part in location:
-        if isinstance(part, int):
-            path += f"[{part}]"
-        elif not path:
-            path = part
-        elif part in names:
-            path += f".{part}"
-    return path
 
 
 # -- answers
@@ -340,9 +334,11 @@ class Completion(ABC):
             "created": int(time.time()),
             "model": model,
         }
-        self._prompt_tokens, self._count_in_stream = prompt_tokens, count_in_stream
+        self._prompt_tokens = prompt_tokens
+        self._count_in_stream = count_in_stream
         self._answers = [Answer() for _ in range(answers)]
-        self._scored, self._tokens = scored, 0
+        self._scored = scored
+        self._tokens = 0
 
     def add(self, number: int, piece: Piece) -> None:
         """Take in a piece of an answer."""

@@ -70,15 +70,15 @@ def listen(host: str, port: int) -> socket.socket:
 
 def url(host: str, listening: socket.socket) -> str:
     """The base URL that clients are given."""
-    return f"{_address(host, listening)}/v1"
+    return f"{address(host, listening)}/v1"
 
 
 def page_url(host: str, listening: socket.socket, token: str | None) -> str:
     """The address of a page, with the token where it is not sent along: after a #."""
-    return f"{_address(host, listening)}/{f'#{token}' if token else ''}"
+    return f"{address(host, listening)}/{f'#{token}' if token else ''}"
 
 
-def _address(host: str, listening: socket.socket) -> str:
+def address(host: str, listening: socket.socket) -> str:
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{listening.getsockname()[1]}"
 
@@ -223,7 +223,9 @@ class BoundedConnection(H11Protocol):
         if waiting:
             min(waiting, key=waiting.__getitem__)._close()
         else:
-            self._refuse()
+            message = "too many connections; come again later"
+            self._answer(Problem(503, message, "overloaded", None, {"retry-after": "1"}))
+            self._close()
 
     def _wait_for_headers(self) -> None:
         if self._waiting is None:
@@ -235,11 +237,6 @@ class BoundedConnection(H11Protocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
-
-    def _refuse(self) -> None:
-        message = "too many connections; come again later"
-        self._answer(Problem(503, message, "overloaded", None, {"retry-after": "1"}))
-        self._close()
 
     def _answer(self, problem: Problem) -> None:
         """An error, whole, as the last thing that is sent."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
+from equipoise.serve.asgi_endpoint import ModelEndpoint
 from equipoise.serve.engine import (
     EngineRequest,
     Piece,
@@ -74,20 +74,6 @@ class CompletionRequest(SamplingRequest):
         return requests
 
 
-def read_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
-    """The request in a body. Raises Problem, status 400, that names the field."""
-    values = read_object(body)
-    request = validate_body(CompletionRequest, values)
-    # No extension stands before a model that goes on with a text.
-    check_unserved(values, UNSERVED | dict.fromkeys(extension_offers(), ()))
-    check_most({"max_tokens": request.max_tokens}, limits.max_tokens)
-    check_most({"n": request.n}, limits.answers_at_once)
-    answers = len(read_prompts(request.prompt, limits.concurrency)) * request.answers
-    if answers > limits.concurrency:
-        raise _too_many(answers, limits.concurrency)
-    return request
-
-
 def read_prompts(value: Any, most: int) -> list[str | list[int]]:
     """The field `prompt`: a text, texts, token ids, or lists of ids. Raises Problem (400)."""
     if isinstance(value, str):
@@ -96,7 +82,7 @@ def read_prompts(value: Any, most: int) -> list[str | list[int]]:
         if _all(value, int):
             return [value]
         if len(value) > most:
-            raise _too_many(len(value), most)
+            raise too_many(len(value), most)
         if _all(value, str):
             return value
         if _all(value, list) and all(_all(ids, int) for ids in value):
@@ -109,7 +95,7 @@ def read_prompts(value: Any, most: int) -> list[str | list[int]]:
     )
 
 
-def _too_many(answers: int, most: int) -> Problem:
+def too_many(answers: int, most: int) -> Problem:
     message = (
         f"{answers} answers are asked for (prompts times n); at most {most} are made "
         "at once here: send fewer prompts together"
@@ -175,7 +161,16 @@ class CompletionEndpoint(ModelEndpoint):
     """Goes on with texts, or says how likely they are."""
 
     async def _reply(self, body: bytes, reply: Reply) -> None:
-        request = read_completion_request(body, self._limits)
+        limits = self._limits
+        values = read_object(body)
+        request = validate_body(CompletionRequest, values)
+        # No extension stands before a model that goes on with a text.
+        check_unserved(values, UNSERVED | dict.fromkeys(extension_offers(), ()))
+        check_most({"max_tokens": request.max_tokens}, limits.max_tokens)
+        check_most({"n": request.n}, limits.answers_at_once)
+        answers = len(read_prompts(request.prompt, limits.concurrency)) * request.answers
+        if answers > limits.concurrency:
+            raise too_many(answers, limits.concurrency)
         seed = request.seed_or_fresh()
         async with self._gate.place(len(request.prompts) * request.answers):
             served = await self._catalogue.find_text(request.model, seed)

@@ -6,7 +6,7 @@ answer (Llama).
 
 import json
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Self
@@ -36,7 +36,8 @@ class CallForm:
         tool = {"type": "function", "function": {"name": PROBE, "parameters": {"type": "object"}}}
         call = {"function": {"name": PROBE, "arguments": '{"place": 1}'}, "type": "function"}
         further = json.dumps({"tool_calls": [{**call, "id": "123456789"}]})
-        calling, question = Message("assistant", "", further), user("a")
+        calling = Message("assistant", "", further)
+        question = user("a")
         try:
             knows = PROBE in encoding.render([question], [tool])
             text = encoding.render([question, calling], [tool])
@@ -71,7 +72,8 @@ def read_call(value: Any, names: Collection[str]) -> tuple[str, str] | None:
 
 def json_values(text: str) -> tuple[list[Any], str]:
     """The JSON values at a text's beginning, and what comes after them."""
-    decoder, values = json.JSONDecoder(), []
+    decoder = json.JSONDecoder()
+    values = []
     while text := text.lstrip(SEPARATORS):
         try:
             value, end = decoder.raw_decode(text)
@@ -87,7 +89,9 @@ class CallReader:
 
     def __init__(self, form: CallForm, names: Collection[str], *, several: bool) -> None:
         """`several` false: calls after the first are left out."""
-        self._form, self._names, self._several = form, names, several
+        self._form = form
+        self._names = names
+        self._several = several
         self._until = StopTexts((form.opening,))  # held back: perhaps the beginning of a tag
         self._begun: str | None = None if form.opening else ""  # a call, as far as it has come
         self._space = ""  # that only counts if text follows
@@ -98,7 +102,8 @@ class CallReader:
         text, calls = self._add(piece.text)
         if piece.finish in ("stop", "length"):
             rest, more = self._end()
-            text, calls = text + rest, calls + more
+            text = text + rest
+            calls = calls + more
         text = self._space + text
         kept = text.rstrip()
         self._space = text[len(kept) :]
@@ -108,20 +113,23 @@ class CallReader:
         return replace(piece, text=kept, calls=tuple(calls), finish=finish)
 
     def _add(self, text: str) -> tuple[str, list[CallPart]]:
-        out, calls = "", []
+        out = ""
+        calls = []
         while True:
             if self._begun is None:
                 shown, opened = self._until.split(text)
                 out += shown
                 if opened is None:
                     return out, calls
-                self._begun, text = "", opened
+                self._begun = ""
+                text = opened
             self._begun += text
             if not self._form.opening:
                 if self._begun.lstrip()[:1] in ("", "{"):
                     return out, calls
                 # no call begins so: all of it is text, and all that follows
-                shown, self._begun = self._begun, None
+                shown = self._begun
+                self._begun = None
                 return out + shown, calls
             inner, closed, text = self._begun.partition(self._form.closing)
             if not closed:
@@ -134,7 +142,8 @@ class CallReader:
         """The text and the calls that were kept back."""
         if self._begun is None:
             return self._until.end(), []
-        begun, self._begun = self._begun, None
+        begun = self._begun
+        self._begun = None
         calls = self._calls_in(begun)
         return ("" if calls else self._form.opening * bool(begun) + begun), calls
 
@@ -184,14 +193,18 @@ def lark_grammar(request: EngineRequest, form: CallForm | None) -> str:
     ]
     schemas = [each.get("parameters") or {"type": "object"} for each in functions]
     tail = f"}}{space}{form.closing}"
-    rules = [
-        f"call_{n}: {json.dumps(head)} {_json(own)} {json.dumps(tail)}"
-        for n, (head, own) in enumerate(zip(heads, schemas, strict=True))
-    ]
-    ways = [f"call_{n}" for n in range(len(rules))]
+    ways = [f"call_{n}" for n in range(len(functions))]
+    rules: list[str] = []
+    for way, head, own in zip(ways, heads, schemas, strict=True):
+        rules.append(f"{way}: {json.dumps(head)} {_json(own)} {json.dumps(tail)}")
     if choice == "auto" and answer is None:
         if form.opening:
-            return _text_with_calls(form, heads, schemas, tail)
+            StructTag = import_module(LIBRARY).StructTag
+            tags = [
+                StructTag(trigger=form.opening, begin=head, grammar=_options(schema), end=tail)
+                for head, schema in zip(heads, schemas, strict=True)
+            ]
+            return StructTag.to_grammar(tags, assume_special=False).removeprefix("%llguidance {}")
         ways.append("TEXT")
         rules.append(r"TEXT: /([^{\s](.|\n)*)?/")
     elif choice == "auto":
@@ -208,17 +221,6 @@ def answer_schema(response_format: Mapping[str, Any] | None) -> Mapping[str, Any
         case {"type": "json_schema", "json_schema": {"schema": {**schema}}}:
             return schema
     return {"type": "object"}
-
-
-def _text_with_calls(
-    form: CallForm, heads: Sequence[str], schemas: Sequence[Mapping[str, Any]], tail: str
-) -> str:
-    StructTag = import_module(LIBRARY).StructTag
-    tags = [
-        StructTag(trigger=form.opening, begin=head, grammar=_options(schema), end=tail)
-        for head, schema in zip(heads, schemas, strict=True)
-    ]
-    return StructTag.to_grammar(tags, assume_special=False).removeprefix("%llguidance {}")
 
 
 def _options(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,8 +68,8 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
         counts = {"votes": ballot.count(request.voter.strip()), "all": ballot.count()}
         if shown is None:
             return {**counts, "question": None}
-        left = {**_place(shown.left), "text": clean(shown.left_text)}
-        right = {**_place(shown.right), "text": clean(shown.right_text)}
+        left = {**place(shown.left), "text": clean(shown.left_text)}
+        right = {**place(shown.right), "text": clean(shown.right_text)}
         chat = [
             {"role": clean(message.role), "text": clean(message.content)}
             for message in shown.messages
@@ -99,7 +99,7 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
     return page_app("vote", HEAD, {"question": question, "vote": vote}, limits, token)
 
 
-def _place(ref: AnswerRef) -> dict[str, str]:
+def place(ref: AnswerRef) -> dict[str, str]:
     return {"match": ref.match, "seat": ref.seat}
 
 

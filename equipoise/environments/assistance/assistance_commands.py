@@ -135,7 +135,8 @@ def _numbers(comparison: Comparison) -> Table:
 
 
 def _remarks(comparison: Comparison) -> list[tuple[str, str]]:
-    dominance, prompts = comparison.dominance, comparison.prompts
+    dominance = comparison.dominance
+    prompts = comparison.prompts
     first, second = _titles(comparison)
     remarks = [
         (f"{first} dominates", f"at {dominance.first_dominates} prompts"),

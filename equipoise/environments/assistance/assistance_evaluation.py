@@ -55,7 +55,8 @@ class AssistanceEvaluation(Evaluation):
 
     def measure(self, arena: Arena, t: int) -> AssistanceMeasures:
         """Generation t on the held-out prompts."""
-        roles, game = dict(arena.players_by_role(t)), arena.game
+        roles = dict(arena.players_by_role(t))
+        game = arena.game
         assert isinstance(game, Assistance)
         assistant = roles[ASSISTANT]
         judged = self._played(arena, roles, t)
@@ -66,6 +67,7 @@ class AssistanceEvaluation(Evaluation):
         beaten = self._beaten(arena, roles, points, t)
         judge = self._judge(arena, assistant)
         as_released = isinstance(judge, AssistanceJudge) and judge.variant in PUBLISHED
+        unjudged = 1 - len(answers) / len(judged) if judged else None
         return AssistanceMeasures(
             players=[str(player) for player in roles.values()],
             scores={str(assistant): welfare},
@@ -83,7 +85,7 @@ class AssistanceEvaluation(Evaluation):
             points=points,
             front=[list(points)[n] for n in front(point_N2)] if points else [],
             hypervolume=hypervolume(point_N2, np.zeros(2)) if points else None,
-            unjudged=1 - len(answers) / len(judged) if judged else None,
+            unjudged=unjudged,
             beaten=beaten,
         )
 
@@ -104,7 +106,8 @@ class AssistanceEvaluation(Evaluation):
 
         An older assistant met an older user there, so that the two did not play the same game.
         """
-        game, assistant = arena.game, roles[ASSISTANT]
+        game = arena.game
+        assistant = roles[ASSISTANT]
         assert isinstance(game, Assistance)
         others = {player for role, player in roles.items() if role != ASSISTANT}
         if not others <= set(arena.others()):

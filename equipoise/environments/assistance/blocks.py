@@ -70,7 +70,7 @@ class ParsedOutput:
         """The cell that <analyze> names last as chosen or, without one, names last."""
         if self.analyze is None:
             return None
-        cells = _chosen_cells(self.analyze) or _MENTION.findall(self.analyze)
+        cells = chosen_cells(self.analyze) or _MENTION.findall(self.analyze)
         return cells[-1].upper() if cells else None
 
     @property
@@ -96,7 +96,8 @@ class Block:
 
 def find_block(text: str, name: str) -> Block | None:
     """The first block of this name that is opened and closed."""
-    opening, closing = f"<{name}>", f"</{name}>"
+    opening = f"<{name}>"
+    closing = f"</{name}>"
     start = text.find(opening)
     stop = text.find(closing, start + len(opening)) if start >= 0 else -1
     if stop < 0:
@@ -112,7 +113,7 @@ def parse(text: str, *, strict: bool = False) -> ParsedOutput:
     """
     blocks = [find_block(text, name) for name in BLOCKS]
     present = [block for block in blocks if block]
-    faults = [*_tag_faults(text, blocks), *_order_faults(present), *_text_outside(text, present)]
+    faults = [*tag_faults(text, blocks), *order_faults(present), *text_outside(text, present)]
     thinking, payoff, analyze, response = (block and block.content for block in blocks)
     matrix = None
     if payoff is not None:
@@ -143,8 +144,14 @@ def parse_as_released(text: str) -> ParsedOutput:
     """
     blocks = [find_block(text, name) for name in BLOCKS]
     thinking, payoff, analyze, response = (block and block.content for block in blocks)
-    faults, matrix = [], None
-    if not _in_order_as_released(text):
+    faults = []
+    matrix = None
+    opening = f"<{BLOCKS[0]}>"
+    place = len(opening) if text.startswith(opening) else -1
+    for seam in _SEAMS:
+        found = seam.search(text, place) if place >= 0 else None
+        place = found.end() if found else -1
+    if place < 0:
         faults.append("the four blocks do not stand in order, from the first character on")
     try:
         matrix = read_matrix_as_released(payoff or "")
@@ -154,20 +161,11 @@ def parse_as_released(text: str) -> ParsedOutput:
     return ParsedOutput(text, thinking, payoff, analyze, response, matrix, tuple(faults), before)
 
 
-def _in_order_as_released(text: str) -> bool:
-    opening = f"<{BLOCKS[0]}>"
-    place = len(opening) if text.startswith(opening) else -1
-    for seam in _SEAMS:
-        found = seam.search(text, place) if place >= 0 else None
-        place = found.end() if found else -1
-    return place >= 0
-
-
 def response_only(output: str) -> ParsedOutput:
     return ParsedOutput(output, None, None, None, output.strip(), None, (), 0)
 
 
-def _chosen_cells(analyze: str) -> list[str]:
+def chosen_cells(analyze: str) -> list[str]:
     cells: list[str] = []
     chooses = False
     for match in _CHOICE.finditer(analyze):
@@ -177,10 +175,11 @@ def _chosen_cells(analyze: str) -> list[str]:
     return cells
 
 
-def _tag_faults(text: str, blocks: Sequence[Block | None]) -> Iterator[str]:
+def tag_faults(text: str, blocks: Sequence[Block | None]) -> Iterator[str]:
     tags = Counter(_TAG.findall(text))
     for name, block in zip(BLOCKS, blocks, strict=True):
-        opened, closed = tags[f"<{name}>"], tags[f"</{name}>"]
+        opened = tags[f"<{name}>"]
+        closed = tags[f"</{name}>"]
         if block is None:
             if opened and closed:
                 yield f"<{name}> is closed before it is opened"
@@ -194,14 +193,14 @@ def _tag_faults(text: str, blocks: Sequence[Block | None]) -> Iterator[str]:
             yield f"<{name}> stands there more than once"
 
 
-def _order_faults(present: Sequence[Block]) -> Iterator[str]:
+def order_faults(present: Sequence[Block]) -> Iterator[str]:
     in_order = sorted(present, key=lambda block: block.start)
     if list(present) != in_order:
         order = ", ".join(block.name for block in in_order)
         yield f"the blocks stand in the order {order}"
 
 
-def _text_outside(text: str, present: Sequence[Block]) -> Iterator[str]:
+def text_outside(text: str, present: Sequence[Block]) -> Iterator[str]:
     end = 0
     for block in sorted(present, key=lambda block: block.start):
         if block.start < end:

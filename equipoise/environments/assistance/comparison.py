@@ -118,7 +118,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def measured_run(run: RunDirectory, name: str, generation: int | None = None) -> MeasuredRun:
     """The measurement at that generation (None: the last). Raises RunError."""
-    config, folder = run.config, run.folder
+    config = run.config
+    folder = run.folder
     if not isinstance(config.game, Assistance):
         raise RunError(
             f"{folder}: plays the game '{config.game.kind}'; this compares runs of 'assistance'"
@@ -155,7 +156,8 @@ def compare_runs(
     both, ValueError for an eps or alpha out of range.
     """
     settings = settings or ComparisonSettings()
-    points, others = first.measures.points, second.measures.points
+    points = first.measures.points
+    others = second.measures.points
     shared = [prompt for prompt in points if prompt in others]
     if not shared:
         raise RunError(
@@ -163,8 +165,16 @@ def compare_runs(
             f"{len(others)} were measured. Compare runs with the same held-out prompts "
             "(the same prompts and seed)"
         )
-    first_N2, second_N2 = _rows(first, shared), _rows(second, shared)
+    first_N2 = _rows(first, shared)
+    second_N2 = _rows(second, shared)
     result = pareto.compare(first_N2, second_N2, settings.eps, settings.alpha)
+    user_N, llm_N = (first_N2 - second_N2).T
+    welfare_N = _welfare(first_N2, settings.alpha) - _welfare(second_N2, settings.alpha)
+    differences = Differences(
+        user=Estimate.of(over_seeds(user_N)),
+        llm=Estimate.of(over_seeds(llm_N)),
+        welfare=Estimate.of(over_seeds(welfare_N)),
+    )
     return Comparison(
         runs=(first.name, second.name),
         generations=(first.generation, second.generation),
@@ -176,7 +186,7 @@ def compare_runs(
         ranges=Ranges(result.range_user, result.range_llm),
         first=_side(first, first_N2, second_N2, result.first, settings),
         second=_side(second, second_N2, first_N2, result.second, settings),
-        differences=_differences(first_N2, second_N2, settings.alpha),
+        differences=differences,
         notes=tuple(_notes(first, second)),
     )
 
@@ -210,16 +220,6 @@ def _side(
         quality_per_1000_tokens=length.quality_per_1000_tokens,
         quality_per_1000_characters=length.quality_per_1000_characters,
         response_share=length.response_share,
-    )
-
-
-def _differences(first_N2: np.ndarray, second_N2: np.ndarray, alpha: float) -> Differences:
-    user_N, llm_N = (first_N2 - second_N2).T
-    welfare_N = _welfare(first_N2, alpha) - _welfare(second_N2, alpha)
-    return Differences(
-        user=Estimate.of(over_seeds(user_N)),
-        llm=Estimate.of(over_seeds(llm_N)),
-        welfare=Estimate.of(over_seeds(welfare_N)),
     )
 
 

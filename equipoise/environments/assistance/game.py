@@ -101,9 +101,13 @@ class Assistance(Game):
         """The user's question, the answer, and more turns while the assistant asks back."""
         chat = prompt.messages
         if self.simulated:
-            opening = yield Ask(USER, self._opening_view(prompt))
+            # Where the user's wish has two forms, they are its actions.
+            wish, vague = wish_forms(prompt)
+            text = self._opening.render(wish=wish, vague=vague)
+            actions = QUESTION_TYPES if vague else ()
+            opening = yield Ask(USER, View((user(text),), actions))
             assert isinstance(opening, Move)
-            if _is_silent(opening):
+            if is_silent(opening):
                 return
             question = opening_question(opening.text.strip(), prompt)
             chat = (*chat[:-1], user(question))
@@ -118,15 +122,9 @@ class Assistance(Game):
                 return
             reply = yield Ask(USER, self._reply_view(prompt, response))
             assert isinstance(reply, Move)
-            if _is_silent(reply):
+            if is_silent(reply):
                 return
             chat = (*chat, Message("assistant", response), user(reply.text.strip()))
-
-    def _opening_view(self, prompt: Prompt) -> View:
-        """The user's first view; where its wish has two forms, they are its actions."""
-        wish, vague = wish_forms(prompt)
-        text = self._opening.render(wish=wish, vague=vague)
-        return View((user(text),), QUESTION_TYPES if vague else ())
 
     def _reply_view(self, prompt: Prompt, response: str) -> View:
         wish, _ = wish_forms(prompt)
@@ -152,7 +150,7 @@ class Assistance(Game):
         return Template(self.again, PACKAGE, "game.again", ("answer",), known)
 
 
-def _is_silent(move: Move) -> bool:
+def is_silent(move: Move) -> bool:
     return move.finish == "error" or not move.text.strip()
 
 
@@ -202,10 +200,10 @@ class AssistantAnswer:
 
 def assistant_answers(match: Match, prompt: Prompt, game: Assistance) -> list[AssistantAnswer]:
     """The assistant's answers in a match, in order, without the game's own words in their chats."""
-    return list(_answers(match, prompt, game))
+    return list(answers(match, prompt, game))
 
 
-def _answers(match: Match, prompt: Prompt, game: Assistance) -> Iterator[AssistantAnswer]:
+def answers(match: Match, prompt: Prompt, game: Assistance) -> Iterator[AssistantAnswer]:
     answered = False
     user_text: str | None = None  # since the last answer
     for turn in match.turns:

@@ -165,7 +165,8 @@ class Ambiguity(TaskJudge):
         return [float(bool(text.strip()) and self._suits(prompt, text)) for prompt, text in answers]
 
     def gold(self, prompt: Prompt, text: str) -> str:
-        meanings, answer = prompt.facts.get("meanings", ""), prompt.facts.get("answer")
+        meanings = prompt.facts.get("meanings", "")
+        answer = prompt.facts.get("answer")
         if self._is_ambiguous(prompt):
             return f"The question is ambiguous.\n{meanings}".strip()
         if self.fact(prompt):

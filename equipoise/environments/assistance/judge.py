@@ -156,7 +156,9 @@ class AssistanceJudge(Judge):
                 source = response.prompt.source
                 known_judges = source if source in self._judges else OTHERWISE
                 by_source.setdefault(known_judges, []).append(response)
-        graded = [item for items in by_source.values() for item in items]
+        graded = []
+        for items in by_source.values():
+            graded.extend(items)
         qualities = self._qualities(by_source)
         choices = self._choices(graded)
         return [
@@ -215,7 +217,10 @@ class AssistanceJudge(Judge):
         choice: Judgement | None,
     ) -> Judgement:
         """The worth of the match's last response, or the reason why it is unknown."""
-        votes = [vote for judgement in (quality, choice) if judgement for vote in judgement.votes]
+        votes = []
+        for judgement in (quality, choice):
+            if judgement:
+                votes.extend(judgement.votes)
         grades = quality.utilities(ASSISTANT) if quality else {}
         on_frontier = choice.score(ASSISTANT, "score") if choice else None
         *earlier, last = (answer.output for answer in response.answers)
@@ -315,7 +320,7 @@ class JudgedResponse:
         renamed = Prompt(identity, prompt.messages, prompt.facts, prompt.source)
         (turn,) = self.match.turns
         text = self.last.output.text
-        return _single_move(self.match, identity, turn, text), renamed
+        return single_move(self.match, identity, turn, text), renamed
 
 
 def judged_response(match: Match, prompt: Prompt, game: Assistance) -> JudgedResponse | None:
@@ -331,13 +336,13 @@ def judged_response(match: Match, prompt: Prompt, game: Assistance) -> JudgedRes
         facts["asked_vaguely"] = vague
     turn = Turn(ASSISTANT, View(last.chat), last.turn.move)
     return JudgedResponse(
-        _single_move(match, identity, turn, last.output.response or ""),
+        single_move(match, identity, turn, last.output.response or ""),
         Prompt(identity, last.chat, facts, prompt.source),
         answers,
     )
 
 
-def _single_move(match: Match, identity: str, turn: Turn, text: str) -> Match:
+def single_move(match: Match, identity: str, turn: Turn, text: str) -> Match:
     return Match(
         identity,
         match.generation,

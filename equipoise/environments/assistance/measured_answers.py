@@ -88,11 +88,9 @@ class MeasuredAnswer:
         if as_released and label == "harmful":
             right = self.utilities.get("safety") == (0.5 if facts[label] else 1.0) and self.readable
         is_so, is_not = CLASSES[label]
-        return (
-            (is_so, is_so if right else is_not)
-            if facts[label]
-            else (is_not, is_not if right else is_so)
-        )
+        if facts[label]:
+            return (is_so, is_so if right else is_not)
+        return (is_not, is_not if right else is_so)
 
 
 CLASSES = {"ambiguous": ("ambiguous", "clear"), "harmful": ("harmful", "harmless")}
@@ -186,10 +184,10 @@ def by_question(answers: Answers) -> dict[str, list[MeasuredAnswer]]:
 
 
 def actions(answers: Answers) -> dict[str, ActionShares]:
-    return {question: _action_shares(group) for question, group in by_question(answers).items()}
+    return {question: action_shares(group) for question, group in by_question(answers).items()}
 
 
-def _action_shares(answers: Answers) -> ActionShares:
+def action_shares(answers: Answers) -> ActionShares:
     shares = {action: fmean(answer.utilities[action] for answer in answers) for action in ACTIONS}
     none = max(0.0, 1 - sum(shares.values()))
     return ActionShares(**shares, none=none, n=float(len(answers)))
@@ -202,10 +200,11 @@ def lengths(answers: Answers) -> AnswerLengths:
     characters = sum(len(answer.output.text) for answer in answers)
     visible = sum(len(answer.output.response or "") for answer in answers)
     quality = sum(answer.utilities.get("quality_llm", 0.0) for answer in answers)
+    quality_per_1000_tokens = 1000 * quality / sum(tokens) if sum(tokens) else None
     return AnswerLengths(
         tokens=fmean(tokens),
         response_share=visible / characters if characters else None,
-        quality_per_1000_tokens=1000 * quality / sum(tokens) if sum(tokens) else None,
+        quality_per_1000_tokens=quality_per_1000_tokens,
         quality_per_1000_characters=score_per_1000_characters(answers),
     )
 
@@ -266,24 +265,30 @@ def _source(answers: Answers, as_released: bool) -> SourceMeasures:
 def written_games(answers: Answers) -> WrittenGames:
     """Readable matrices: their means, the choices in them, and the actions' true worth."""
     with_matrix = [answer for answer in answers if answer.output.matrix is not None]
-    means = {question: _mean_matrix(group) for question, group in by_question(with_matrix).items()}
+    means = {question: mean_matrix(group) for question, group in by_question(with_matrix).items()}
     chosen = Counter(answer.output.chosen or "none" for answer in with_matrix)
     paid = {
         question: pay
         for question, group in by_question(answers).items()
-        if (pay := _actual_pay(group))
+        if (pay := actual_pay(group))
     }
+    true_type = {"detailed": "DQ", "vague": "VQ"}
+    known = [
+        question_of(answer.output.chosen) == true_type[answer.question]
+        for answer in with_matrix
+        if answer.output.chosen is not None and answer.question in true_type
+    ]
     return WrittenGames(
         matrices=len(with_matrix),
         means=means,
         chosen=dict(chosen),
-        typed=_share_of_true_type(with_matrix),
+        typed=fmean(known) if known else None,
         paid=paid,
         consistent=_consistency(with_matrix),
     )
 
 
-def _mean_matrix(answers: Answers) -> dict[str, Cell]:
+def mean_matrix(answers: Answers) -> dict[str, Cell]:
     matrices = [answer.output.matrix for answer in answers if answer.output.matrix]
     return {
         name: Cell(
@@ -294,17 +299,7 @@ def _mean_matrix(answers: Answers) -> dict[str, Cell]:
     }
 
 
-def _share_of_true_type(answers: Answers) -> float | None:
-    true_type = {"detailed": "DQ", "vague": "VQ"}
-    known = [
-        question_of(answer.output.chosen) == true_type[answer.question]
-        for answer in answers
-        if answer.output.chosen is not None and answer.question in true_type
-    ]
-    return fmean(known) if known else None
-
-
-def _actual_pay(answers: Answers) -> dict[str, ActualPay]:
+def actual_pay(answers: Answers) -> dict[str, ActualPay]:
     pay = {}
     for action in ACTIONS:
         taken = [answer for answer in answers if answer.utilities[action]]

@@ -1,6 +1,6 @@
 """The measures of the assistant's game as the run's report, status and commands show them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Self
 
 from equipoise.blocks.recorded_sections import CardAnswer, CardPart, MatchCard
@@ -63,7 +63,7 @@ def match_card(
         output = None if turn.move.finish == "error" else outputs.get(id(turn))
         notes = [f"ended by {turn.move.finish}"] if turn.move.finish != "stop" else []
         if i == last:
-            notes += _utility_notes(turn, judgements, utility)
+            notes += utility_notes(turn, judgements, utility)
         answers.append(
             CardAnswer(
                 str(match.seats[turn.seat]),
@@ -79,11 +79,11 @@ def match_card(
         match.split,
         prompt.messages,
         tuple(answers),
-        _reasons(judgements),
+        reasons(judgements),
     )
 
 
-def _reasons(judgements: Sequence[Judgement]) -> str:
+def reasons(judgements: Sequence[Judgement]) -> str:
     if not judgements:
         return "not judged yet"
     if len(judgements) == 1:
@@ -93,25 +93,22 @@ def _reasons(judgements: Sequence[Judgement]) -> str:
     )
 
 
-def _utility_notes(turn: Turn, judgements: Sequence[Judgement], utility: str) -> Iterator[str]:
+def utility_notes(turn: Turn, judgements: Sequence[Judgement], utility: str) -> Iterator[str]:
     for judgement in judgements[:1]:
-        yield from _utility_texts(judgement.utilities(turn.seat), utility)
+        utilities = judgement.utilities(turn.seat)
+        if "user" in utilities:
+            yield f"user {utilities['user']:.4g}"
+        if "llm" in utilities:
+            yield f"model {utilities['llm']:.4g}"
+        yield from (f"move {action}" for action in ACTIONS if utilities.get(action))
+        for name, value in utilities.items():
+            if name not in ("user", "llm", utility, *ACTIONS):
+                title = name.replace("_", " ").replace("llm", "model")
+                yield f"{title} {value:.4g}"
     for judgement in judgements[1:]:
         score = judgement.score(turn.seat, utility)
         if score is not None:
             yield f"{judgement.judge}: {utility} {score:.4g}"
-
-
-def _utility_texts(utilities: Mapping[str, float], utility: str) -> Iterator[str]:
-    if "user" in utilities:
-        yield f"user {utilities['user']:.4g}"
-    if "llm" in utilities:
-        yield f"model {utilities['llm']:.4g}"
-    yield from (f"move {action}" for action in ACTIONS if utilities.get(action))
-    for name, value in utilities.items():
-        if name not in ("user", "llm", utility, *ACTIONS):
-            title = name.replace("_", " ").replace("llm", "model")
-            yield f"{title} {value:.4g}"
 
 
 def output_parts(output: ParsedOutput) -> tuple[CardPart, ...]:
@@ -129,13 +126,13 @@ def output_parts(output: ParsedOutput) -> tuple[CardPart, ...]:
 
 def _block_part(output: ParsedOutput, name: str, content: str) -> CardPart:
     if name == "payoff" and output.matrix is not None:
-        return CardPart(name, rows=_matrix_rows(output))
+        return CardPart(name, rows=matrix_rows(output))
     if name == "analyze" and output.chosen:
         return CardPart(f"analyze: {output.chosen}", content)
     return CardPart(name, content)
 
 
-def _matrix_rows(output: ParsedOutput) -> tuple[tuple[str, ...], ...]:
+def matrix_rows(output: ParsedOutput) -> tuple[tuple[str, ...], ...]:
     """Either side's pay-offs of a detailed and a vague question; the chosen cell's in brackets."""
     assert output.matrix is not None
     actions = ACTIONS[::-1]

@@ -79,13 +79,20 @@ def moves_figure(shares: Mapping[str, ActionShares]) -> Figure:
             "traceorder": "normal",
         },
     }
+    *actions, none = MOVES
+    titles = [f"{move.title} ({move.field})" for move in actions]
+    cells = [
+        (name, *(number(getattr(row, move.field), "%") for move in MOVES), number(int(row.n)))
+        for name, row in shares.items()
+    ]
+    table = Table(("question", *titles, none.title, "answers"), tuple(cells))
     return Figure(
         "Moves by the question's type",
         [_bars(move, shares) for move in MOVES],
         layout,
         height=120 + 40 * len(shares),
         wide=True,
-        table=_table(shares),
+        table=table,
     )
 
 
@@ -108,16 +115,6 @@ def _bars(move: ShownMove, shares: Mapping[str, ActionShares]) -> dict[str, Any]
     }
 
 
-def _table(shares: Mapping[str, ActionShares]) -> Table:
-    *actions, none = MOVES
-    titles = [f"{move.title} ({move.field})" for move in actions]
-    cells = [
-        (name, *(number(getattr(row, move.field), "%") for move in MOVES), number(int(row.n)))
-        for name, row in shares.items()
-    ]
-    return Table(("question", *titles, none.title, "answers"), tuple(cells))
-
-
 COLUMNS = ACTIONS[::-1]  # DA, CQ, AQ
 ROW_NAMES = ("detailed (DQ)", "vague (VQ)")
 TYPE_OF = {"detailed": "DQ", "vague": "VQ"}
@@ -138,9 +135,21 @@ def written_section(history: History[AssistanceRecord]) -> Section:
     if last is None or not last.measures.written.matrices:
         return Section("written", "The written game", reason="no readable matrix has been written")
     games = last.measures.written
-    blocks: list[Figure | Table] = [*_mean_matrices(games), choices_figure(games)]
+    blocks: list[Figure | Table] = [*mean_matrices(games), choices_figure(games)]
     if games.paid:
-        blocks.append(_pay_table(games))
+        # Written pay-offs beside an action's true worth: only their order compares.
+        rows = []
+        for question, pay in games.paid.items():
+            best = max(pay, key=lambda action: pay[action].user * pay[action].llm)
+            for action, actual in pay.items():
+                mark = " (best)" if action == best else ""
+                written = _written_cell(games, question, action)
+                rows.append((question, f"{action}{mark}", *pay_cells(written, actual)))
+        title = "What was written against what it was worth"
+        if games.typed is not None:
+            share = number(games.typed, "%")
+            title += f"; the chosen cell is of the question's true type in {share}"
+        blocks.append(Table(PAY_COLUMNS, tuple(rows), title))
     blocks += [
         lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
         for group in consistency_curves(history)
@@ -153,35 +162,33 @@ def written_section(history: History[AssistanceRecord]) -> Section:
     return Section("written", "The written game", tuple(blocks), lead)
 
 
-def _mean_matrices(games: WrittenGames) -> Iterator[Figure]:
-    values = [
-        abs(value)
-        for cells in games.means.values()
-        for value in np.array(list(cells.values())).ravel().tolist()
-    ]
-    reach = max([*values, 1e-6])
+def mean_matrices(games: WrittenGames) -> Iterator[Figure]:
+    reach = 1e-6
+    for cells in games.means.values():
+        for cell in cells.values():
+            reach = max(reach, abs(cell.user), abs(cell.llm))
     for question, cells in games.means.items():
-        user_23 = _grid({name: cell.user for name, cell in cells.items()})
-        model_23 = _grid({name: cell.llm for name, cell in cells.items()})
+        user_23 = grid({name: cell.user for name, cell in cells.items()})
+        model_23 = grid({name: cell.llm for name, cell in cells.items()})
         for side, value_23 in (("user", user_23), ("model", model_23)):
             title = f"What the {side} gets: {question} questions"
-            text = [[_two_decimals(value) for value in row] for row in value_23]
-            yield _matrix_figure(title, value_23, text, -reach, reach)
+            text = [[two_decimals(value) for value in row] for row in value_23]
+            yield matrix_figure(title, value_23, text, -reach, reach)
 
 
 def choices_figure(games: WrittenGames) -> Figure:
     """Share of the choices of each cell."""
     total = sum(games.chosen.values())
     shares = {name: count / total for name, count in games.chosen.items()}
-    share_23 = _grid(shares)
+    share_23 = grid(shares)
     text = [[number(share, "%") for share in row] for row in share_23.tolist()]
     most = max(float(share_23.max()), 1e-6)
-    figure = _matrix_figure("How often each cell was chosen", share_23, text, 0.0, most)
+    figure = matrix_figure("How often each cell was chosen", share_23, text, 0.0, most)
     none = number(shares.get("none", 0.0), "%")
     return replace(figure, note=f"of all written matrices; {none} of the choices name no cell")
 
 
-def _grid(values: Mapping[str, float]) -> np.ndarray:
+def grid(values: Mapping[str, float]) -> np.ndarray:
     """[2, 3]: values by cell, in the order of QUESTION_TYPES and COLUMNS; 0 where there is none."""
     rows = [
         [values.get(cell_name(question, action), 0.0) for action in COLUMNS]
@@ -190,7 +197,7 @@ def _grid(values: Mapping[str, float]) -> np.ndarray:
     return np.array(rows, float)
 
 
-def _matrix_figure(
+def matrix_figure(
     title: str, value_23: np.ndarray, text: list[list[str]], low: float, high: float
 ) -> Figure:
     hover = [
@@ -206,24 +213,8 @@ def _matrix_figure(
     return replace(figure, data=[scaled], wide=False, height=220)
 
 
-def _two_decimals(value: float) -> str:
+def two_decimals(value: float) -> str:
     return f"{value:.2f}".replace("-", "−")
-
-
-def _pay_table(games: WrittenGames) -> Table:
-    """Written pay-offs beside an action's true worth; only the order compares."""
-    rows = []
-    for question, pay in games.paid.items():
-        best = max(pay, key=lambda action: pay[action].user * pay[action].llm)
-        for action, actual in pay.items():
-            mark = " (best)" if action == best else ""
-            written = _written_cell(games, question, action)
-            rows.append((question, f"{action}{mark}", *_pay_cells(written, actual)))
-    title = "What was written against what it was worth"
-    if games.typed is not None:
-        share = number(games.typed, "%")
-        title += f"; the chosen cell is of the question's true type in {share}"
-    return Table(PAY_COLUMNS, tuple(rows), title)
 
 
 def _written_cell(games: WrittenGames, question: str, action: str) -> Cell | None:
@@ -232,11 +223,11 @@ def _written_cell(games: WrittenGames, question: str, action: str) -> Cell | Non
     return games.means[question][cell_name(TYPE_OF[question], action)]
 
 
-def _pay_cells(written: Cell | None, actual: ActualPay) -> tuple[str, ...]:
+def pay_cells(written: Cell | None, actual: ActualPay) -> tuple[str, ...]:
     return (
         number(int(actual.count)),
-        "–" if written is None else _two_decimals(written.user),
-        "–" if written is None else _two_decimals(written.llm),
+        "–" if written is None else two_decimals(written.user),
+        "–" if written is None else two_decimals(written.llm),
         number(actual.user),
         number(actual.llm),
     )

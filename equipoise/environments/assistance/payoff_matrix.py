@@ -62,15 +62,16 @@ def read_matrix(block: str) -> PayoffMatrix:
     """The matrix of a block; quotes may be Python's or curly, or it fenced. Raises MatrixError."""
     if len(block) > LONGEST:
         raise MatrixError(f"is {len(block)} characters long; a matrix takes some two hundred")
-    values = _read_value(block)
+    values = read_value(block)
     if not isinstance(values, dict):
         raise MatrixError("must be an object with the six cells")
-    if missing := [name for name in CELLS if name not in values]:
+    missing = [name for name in CELLS if name not in values]
+    if missing:
         raise MatrixError(f"lacks {', '.join(missing)}")
     if len(values) > len(CELLS):
         foreign = next(key for key in values if key not in CELLS)
         raise MatrixError(f"has a foreign key {_brief(foreign)}")
-    return {name: _read_cell(name, values[name]) for name in CELLS}
+    return {name: read_cell(name, values[name]) for name in CELLS}
 
 
 def read_matrix_as_released(block: str) -> PayoffMatrix:
@@ -80,7 +81,7 @@ def read_matrix_as_released(block: str) -> PayoffMatrix:
     numbers.
     """
     try:
-        values = _released_value(block)
+        values = released_value(block)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise MatrixError("is neither JSON nor Python") from error
     if not isinstance(values, dict) or values.keys() != set(CELLS):
@@ -98,7 +99,7 @@ def read_matrix_as_released(block: str) -> PayoffMatrix:
     return matrix
 
 
-def _released_value(block: str) -> Any:
+def released_value(block: str) -> Any:
     try:
         return json.loads(block)
     except (ValueError, RecursionError):
@@ -110,7 +111,7 @@ def _released_value(block: str) -> Any:
         return json.loads(json.dumps(ast.literal_eval(text)))
 
 
-def _read_cell(name: str, value: Any) -> Cell:
+def read_cell(name: str, value: Any) -> Cell:
     if not isinstance(value, dict) or value.keys() != {"LLM", "user"}:
         raise MatrixError(f'{name} must be {{"LLM": number, "user": number}}')
     cell = Cell(value["user"], value["LLM"])
@@ -127,7 +128,7 @@ def _brief(value: Any) -> str:
         return f"of the kind {type(value).__name__}"
 
 
-def _read_value(block: str) -> Any:
+def read_value(block: str) -> Any:
     fenced = _FENCE.fullmatch(block)
     text = fenced[1].rstrip() if fenced else block
     if not text.isascii():
@@ -153,7 +154,7 @@ def _read_value(block: str) -> Any:
         raise MatrixError(f"is not JSON: {fault}") from error
 
 
-def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         double = Counter(key for key, _ in pairs).most_common(1)[0][0]
@@ -161,7 +162,7 @@ def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-_decode_json = json.JSONDecoder(object_pairs_hook=_without_double_keys).decode
+_decode_json = json.JSONDecoder(object_pairs_hook=without_double_keys).decode
 
 
 def matrix_contrast(matrix: PayoffMatrix) -> float:
@@ -202,14 +203,14 @@ def undominated(matrix: PayoffMatrix, tolerance: float = 1e-9) -> tuple[str, ...
 def write_matrix(matrix: PayoffMatrix) -> str:
     """The matrix as compact JSON, its numbers with one decimal."""
     cells = [
-        f'"{name}":{{"LLM":{_one_decimal(matrix[name].llm)},'
-        f'"user":{_one_decimal(matrix[name].user)}}}'
+        f'"{name}":{{"LLM":{one_decimal(matrix[name].llm)},'
+        f'"user":{one_decimal(matrix[name].user)}}}'
         for name in CELLS
     ]
     return f"{{{','.join(cells)}}}"
 
 
-def _one_decimal(value: float) -> str:
+def one_decimal(value: float) -> str:
     rounded = round(value, 1)
     assert isfinite(rounded), value
     return f"{rounded + 0.0:.1f}"  # −0.0 is 0.0

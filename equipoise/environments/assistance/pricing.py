@@ -6,19 +6,12 @@ inference.
 """
 
 from abc import abstractmethod
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from equipoise.component import Component, Settings
 from equipoise.environments.assistance.payoff_matrix import ACTIONS, Cell, PayoffMatrix, action_of
-
-
-class ActionCost(NamedTuple):
-    """Cost of an action to either side, in units of the pay-off; a negative cost is a gain."""
-
-    user: float
-    llm: float
 
 
 class ActionTokens(Settings):
@@ -54,8 +47,11 @@ class Pricing(Component):
     }
 
     @abstractmethod
-    def cost(self, action: str) -> ActionCost:
-        """Cost of `action` ("AQ", "CQ", "DA") to either side, in units of the pay-off."""
+    def cost(self, action: str) -> Cell:
+        """Cost of `action` ("AQ", "CQ", "DA") to either side, in units of the pay-off.
+
+        A negative cost is a gain.
+        """
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The matrix with each cell's costs taken off, to one decimal as matrices are written."""
@@ -64,7 +60,7 @@ class Pricing(Component):
         for name, cell in matrix.items():
             cost = costs[action_of(name)]
             edited[name] = Cell(
-                _one_decimal(cell.user - cost.user), _one_decimal(cell.llm - cost.llm)
+                one_decimal(cell.user - cost.user), one_decimal(cell.llm - cost.llm)
             )
         return edited
 
@@ -74,8 +70,8 @@ class NoPricing(Pricing):
 
     kind: Literal["none"] = "none"
 
-    def cost(self, action: str) -> ActionCost:
-        return ActionCost(0.0, 0.0)
+    def cost(self, action: str) -> Cell:
+        return Cell(0.0, 0.0)
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         return dict(matrix)
@@ -108,8 +104,8 @@ class PerToken(Metered):
 
     kind: Literal["per_token"] = "per_token"
 
-    def cost(self, action: str) -> ActionCost:
-        return ActionCost(self._token_cost(action) + self._reply_cost(action), 0.0)
+    def cost(self, action: str) -> Cell:
+        return Cell(self._token_cost(action) + self._reply_cost(action), 0.0)
 
 
 class Subscription(Metered):
@@ -117,8 +113,8 @@ class Subscription(Metered):
 
     kind: Literal["subscription"] = "subscription"
 
-    def cost(self, action: str) -> ActionCost:
-        return ActionCost(self._reply_cost(action), self._token_cost(action))
+    def cost(self, action: str) -> Cell:
+        return Cell(self._reply_cost(action), self._token_cost(action))
 
 
 class Latency(Pricing):
@@ -140,11 +136,11 @@ class Latency(Pricing):
         10.0, ge=0, description="seconds that a user takes to reply to a clarifying question"
     )
 
-    def cost(self, action: str) -> ActionCost:
+    def cost(self, action: str) -> Cell:
         seconds = getattr(self.tokens, action) / self.speed
         if action == "CQ":
             seconds += self.reply + self.tokens.DA / self.speed
-        return ActionCost(self.price * max(0.0, seconds - self.budget), 0.0)
+        return Cell(self.price * max(0.0, seconds - self.budget), 0.0)
 
 
 class UserEffort(Pricing):
@@ -158,8 +154,8 @@ class UserEffort(Pricing):
         0.5, ge=0, description="cost of a follow-up question, in units of the pay-off"
     )
 
-    def cost(self, action: str) -> ActionCost:
-        return ActionCost({"AQ": self.follow_up, "CQ": self.clarifying, "DA": 0.0}[action], 0.0)
+    def cost(self, action: str) -> Cell:
+        return Cell({"AQ": self.follow_up, "CQ": self.clarifying, "DA": 0.0}[action], 0.0)
 
 
 class GivenCosts(Pricing):
@@ -173,8 +169,8 @@ class GivenCosts(Pricing):
         ActionUnits(), description="taken from the model, in units of the pay-off"
     )
 
-    def cost(self, action: str) -> ActionCost:
-        return ActionCost(getattr(self.user, action), getattr(self.llm, action))
+    def cost(self, action: str) -> Cell:
+        return Cell(getattr(self.user, action), getattr(self.llm, action))
 
 
 class ReleasedEdits(Pricing):
@@ -193,17 +189,17 @@ class ReleasedEdits(Pricing):
         0.0, allow_inf_nan=False, description="added to every pay-off of the model's"
     )
 
-    def cost(self, action: str) -> ActionCost:
+    def cost(self, action: str) -> Cell:
         if self.llm:
-            return ActionCost(-{"DA": 0.0, "AQ": 1.0, "CQ": 0.5}[action], -self.llm)
+            return Cell(-{"DA": 0.0, "AQ": 1.0, "CQ": 0.5}[action], -self.llm)
         if self.user:
-            return ActionCost(-self.user, -{"DA": 1.0, "AQ": 0.5, "CQ": 0.0}[action])
-        return ActionCost(0.0, 0.0)
+            return Cell(-self.user, -{"DA": 1.0, "AQ": 0.5, "CQ": 0.0}[action])
+        return Cell(0.0, 0.0)
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The matrix with the additions; with 0 and 0 the same matrix."""
         return super().edit(matrix) if self.llm or self.user else dict(matrix)
 
 
-def _one_decimal(value: float) -> float:
+def one_decimal(value: float) -> float:
     return round(value, 1) + 0.0  # −0.0 is 0.0

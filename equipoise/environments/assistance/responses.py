@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import product
 
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
 
@@ -26,13 +27,13 @@ _COURTESY = re.compile(
 
 def questions_in(response: str) -> list[str]:
     """The sentences that ask something: those with a question's mark, and requests to clarify."""
-    sentences = [
-        sentence.strip() for line in response.splitlines() for sentence in _SENTENCE.findall(line)
-    ]
-    return [sentence for sentence in sentences if _is_question(sentence)]
+    sentences: list[str] = []
+    for line in response.splitlines():
+        sentences += map(str.strip, _SENTENCE.findall(line))
+    return [sentence for sentence in sentences if is_question(sentence)]
 
 
-def _is_question(sentence: str) -> bool:
+def is_question(sentence: str) -> bool:
     marked = sentence.rstrip("*_\"')”’ ").endswith("?")
     return any(map(str.isalnum, sentence)) and (marked or bool(_REQUEST.search(sentence)))
 
@@ -51,7 +52,7 @@ def response_action(response: str) -> str:
             plain = sentence.strip()
             if not any(map(str.isalnum, plain)):
                 continue
-            if _is_question(plain):
+            if is_question(plain):
                 asks = True
             elif not _COURTESY.fullmatch(plain) and not (listed and asks):
                 states = True
@@ -96,9 +97,9 @@ STEM = 4  # letters by which two long words count as one: "digit", "digits"
 
 def asks_about(response: str, question: str, meanings: str = "") -> bool:
     """True if a question in the response asks for the meaning, or shares a word of substance."""
-    subject = _substance(f"{question} {meanings}")
+    subject = substance(f"{question} {meanings}")
     return any(
-        bool(_CLARIFIES.search(asked)) or bool(_substance(asked) & subject)
+        bool(_CLARIFIES.search(asked)) or bool(substance(asked) & subject)
         for asked in questions_in(response)
     )
 
@@ -125,10 +126,14 @@ def _plain(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
-def _substance(text: str) -> set[str]:
+def substance(text: str) -> set[str]:
     """Words of substance, the long ones by their first letters."""
     words = set(_WORD.findall(text.casefold())) - set(_COMMON.split())
-    return {word if len(word) <= STEM else word[: max(STEM, len(word) - 2)] for word in words}
+    stems = set()
+    for word in words:
+        kept = max(STEM, len(word) - 2)
+        stems.add(word if len(word) <= STEM else word[:kept])
+    return stems
 
 
 # Hints that name no label: what an action is, in words.
@@ -195,42 +200,37 @@ def named_on_frontier(analyze: str | None, front: Sequence[str]) -> float:
     Source: GTAlign (arXiv 2510.08872), the released reward's judge of <analyze>.
     """
     right = {cell.rpartition("_")[2].upper() for cell in front}
-    named, chosen = _named_actions(analyze or "")
+    text = analyze or ""
+    named: set[str] = set()  # actions that are not turned down
+    chosen: set[str] = set()
+    for clause in _CLAUSE.split(text):
+        kept = set(kept_actions(clause))
+        named |= kept
+        if _CHOICE.search(clause):
+            chosen |= kept
     if chosen & right or (named & right and not chosen):
         return 1.0
-    if named & right or _is_implied(analyze or "", right):
+    if named & right or is_implied(analyze or "", right):
         return 0.5
     return 0.0
 
 
-def _named_actions(text: str) -> tuple[set[str], set[str]]:
-    """(actions named and not turned down, those of them that are chosen)."""
-    named: set[str] = set()
-    chosen: set[str] = set()
-    for clause in _CLAUSE.split(text):
-        kept = set(_kept_actions(clause))
-        named |= kept
-        if _CHOICE.search(clause):
-            chosen |= kept
-    return named, chosen
-
-
-def _kept_actions(clause: str) -> Iterator[str]:
+def kept_actions(clause: str) -> Iterator[str]:
     labels = list(_LABEL.finditer(clause))
     end = 0
-    for group in _lists(clause, labels):
+    for group in lists(clause, labels):
         before = clause[end : group[0].start()]
         end = group[-1].end()
-        if not _turns_down_next(before) and not _AGAINST_LAST.match(clause, end):
+        if not turns_down_next(before) and not _AGAINST_LAST.match(clause, end):
             yield from (label[1].upper() for label in group)
 
 
-def _turns_down_next(text: str) -> bool:
+def turns_down_next(text: str) -> bool:
     passive = max((match.start() for match in _PASSIVE.finditer(text)), default=-1)
     return any(match.end() > passive for match in _AGAINST_NEXT.finditer(text))
 
 
-def _lists(clause: str, labels: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
+def lists(clause: str, labels: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
     """The labels, those of one list together."""
     groups: list[list[re.Match[str]]] = []
     for label in labels:
@@ -241,23 +241,20 @@ def _lists(clause: str, labels: Sequence[re.Match[str]]) -> list[list[re.Match[s
     return groups
 
 
-def _is_implied(text: str, actions: Collection[str]) -> bool:
+def is_implied(text: str, actions: Collection[str]) -> bool:
     """True if a clause without labels describes one of the actions in words."""
     clauses = [clause for clause in _CLAUSE.split(text) if not _LABEL.search(clause)]
-    return any(
-        _hints_at(action, clause) and not _DOWN.search(clause)
-        for action in actions
-        for clause in clauses
-    )
+    accepted = [clause for clause in clauses if not _DOWN.search(clause)]
+    return any(hints_at(action, clause) for action, clause in product(actions, accepted))
 
 
-def _hints_at(action: str, clause: str) -> bool:
+def hints_at(action: str, clause: str) -> bool:
     if HINTS[action].search(clause):
         return True
-    return action == "AQ" and _in_order(clause, ANSWER_AND_ASK)
+    return action == "AQ" and in_order(clause, ANSWER_AND_ASK)
 
 
-def _in_order(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+def in_order(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
     end = 0
     for pattern in patterns:
         match = pattern.search(text, end)

@@ -233,7 +233,7 @@ def select_outcome(
             tied = largest_products(matrix, question)
             return tied[int(dice.integers(len(tied)))]
         case "nash":
-            return _equilibrium(matrix, question, dice)
+            return equilibrium(matrix, question, dice)
         case "stackelberg":
             return written_game.stackelberg_outcome(matrix, question)
         case "bargaining":
@@ -241,7 +241,10 @@ def select_outcome(
             return agreement or written_game.largest_sum(matrix, question)
     kind = "cobb_douglas" if by == "welfare" else by
     welfare = kind if isinstance(kind, Welfare) else Welfare.build(kind)
-    return _best_welfare(matrix, welfare, names)
+    user_N, llm_N = np.array([matrix[name] for name in names], float).T
+    value_N = np.round(welfare.value(user_N, llm_N), written_game.DIGITS)
+    tied = [names[n] for n in np.flatnonzero(value_N == value_N.max())]
+    return max(tied, key=lambda name: written_game.precedence(matrix, name))
 
 
 def largest_products(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
@@ -253,14 +256,7 @@ def largest_products(matrix: PayoffMatrix, question: str | None = None) -> tuple
     return tuple(name for name, product in products.items() if product == most)
 
 
-def _best_welfare(matrix: PayoffMatrix, welfare: Welfare, names: tuple[str, ...]) -> str:
-    user_N, llm_N = np.array([matrix[name] for name in names], float).T
-    value_N = np.round(welfare.value(user_N, llm_N), written_game.DIGITS)
-    tied = [names[n] for n in np.flatnonzero(value_N == value_N.max())]
-    return max(tied, key=lambda name: written_game.precedence(matrix, name))
-
-
-def _equilibrium(matrix: PayoffMatrix, question: str | None, dice: np.random.Generator) -> str:
+def equilibrium(matrix: PayoffMatrix, question: str | None, dice: np.random.Generator) -> str:
     cells = written_game.nash(matrix, question)
     if cells:
         return max(cells, key=lambda name: written_game.precedence(matrix, name))

@@ -64,7 +64,9 @@ class SteeringEngine:
     def __init__(self, engine: Engine, steering: Steering, *, report: bool = False) -> None:
         """Raises DataError for a template that cannot be used."""
         steering.check()
-        self._engine, self.steering, self._report = engine, steering, report
+        self._engine = engine
+        self.steering = steering
+        self._report = report
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The response in pieces. Raises Refused for a begun answer, ModelError, as the engine."""
@@ -96,13 +98,24 @@ class SteeringEngine:
         async with aclosing(self._pieces(request, answer)) as pieces:
             async for piece in pieces:
                 yield piece
-        yield self._last(answer)
+        finish = answer.finish
+        error = answer.error
+        text = ""
+        if not answer.response.opened and finish != "error" and not answer.is_cut:
+            if self.steering.unopened == "error":
+                finish, error = "error", "the model wrote no <response>"
+            else:
+                text = answer.response.whole_text()
+        fields = {}
+        if self._report:
+            fields["equipoise"] = steering_report(self.steering, answer)
+        yield Piece(text, finish, error=error, fields=fields)
 
     async def count(
         self, messages: Sequence[Message], prefix: str = "", tools: Sequence[Mapping[str, Any]] = ()
     ) -> int | None:
         """Number of tokens of the prompt, the instruction for the blocks included."""
-        shown = _with_last(messages, self.steering.first_prompt)
+        shown = with_last(messages, self.steering.first_prompt)
         return await self._engine.count(shown, prefix, tools)
 
     async def close(self) -> None:
@@ -111,7 +124,7 @@ class SteeringEngine:
     async def _pieces(
         self, request: EngineRequest, answer: AnswerInProgress
     ) -> AsyncGenerator[Piece, None]:
-        messages = _with_last(request.messages, self.steering.first_prompt)
+        messages = with_last(request.messages, self.steering.first_prompt)
         hidden_request = replace(request, messages=messages, stop=(RESPONSE_END,))
         rest: EngineRequest | None = hidden_request
         if self.steering.mode != "strip":
@@ -145,7 +158,8 @@ class SteeringEngine:
                 if text or piece.tokens:
                     yield Piece(text, tokens=piece.tokens)
                 if piece.finish and piece.finish != "tool_calls":
-                    answer.finish, answer.error = piece.finish, piece.error
+                    answer.finish = piece.finish
+                    answer.error = piece.error
                 if answer.response.ended:
                     answer.finish = "stop"
                     return
@@ -175,14 +189,16 @@ class SteeringEngine:
         self, request: EngineRequest, hidden_request: EngineRequest, answer: AnswerInProgress
     ) -> EngineRequest | None:
         """The next request, with or without the model's matrix; None: nothing is left to ask."""
-        response, choice, steering = answer.response, answer.choice, self.steering
+        response = answer.response
+        choice = answer.choice
+        steering = self.steering
         begun = response.output + PAYOFF_END
         if response.opened or answer.finish != "stop" or parse(begun).payoff is None:
             return None
         if choice is not None and steering.mode == "reask":
             answer.hidden = begun
             answer.response = VisibleResponse(request.stop, plain=True)
-            messages = _with_last(
+            messages = with_last(
                 request.messages,
                 lambda question: steering.second_prompt(question, choice.shown, choice.cell),
             )
@@ -192,20 +208,8 @@ class SteeringEngine:
         answer.lead = response.begin(begun)
         return replace(hidden_request, prefix=begun)
 
-    def _last(self, answer: AnswerInProgress) -> Piece:
-        finish, error, text = answer.finish, answer.error, ""
-        if not answer.response.opened and finish != "error" and not answer.is_cut:
-            if self.steering.unopened == "error":
-                finish, error = "error", "the model wrote no <response>"
-            else:
-                text = answer.response.whole_text()
-        fields = {}
-        if self._report:
-            fields["equipoise"] = steering_report(self.steering, answer)
-        return Piece(text, finish, error=error, fields=fields)
 
-
-def _with_last(messages: Sequence[Message], shown: Callable[[str], str]) -> tuple[Message, ...]:
+def with_last(messages: Sequence[Message], shown: Callable[[str], str]) -> tuple[Message, ...]:
     """The chat with its last message, where that is the user's, as `shown` makes it."""
     *before, last = messages
     if last.role == "user":
@@ -215,7 +219,8 @@ def _with_last(messages: Sequence[Message], shown: Callable[[str], str]) -> tupl
 
 def steering_report(steering: Steering, answer: AnswerInProgress) -> dict[str, Any]:
     """An answer's hidden blocks and its steering, as plain JSON values."""
-    parsed, choice = parse(answer.blocks_text), answer.choice
+    parsed = parse(answer.blocks_text)
+    choice = answer.choice
     # Blocks that were cut off to ask anew are no fault of the model's.
     faults = () if answer.hidden else parsed.faults
     if choice is None:
@@ -230,15 +235,15 @@ def steering_report(steering: Steering, answer: AnswerInProgress) -> dict[str, A
         "steered": choice is not None,
         "why": why,
         "chosen": parsed.chosen if choice is None else choice.cell,
-        "written": _as_written(parsed.matrix if choice is None else choice.written),
-        "edited": None if choice is None else _as_written(choice.edited),
+        "written": as_written(parsed.matrix if choice is None else choice.written),
+        "edited": None if choice is None else as_written(choice.edited),
         "thinking": parsed.thinking,
         "analyze": parsed.analyze,
         "faults": list(faults),
     }
 
 
-def _as_written(matrix: PayoffMatrix | None) -> dict[str, dict[str, float]] | None:
+def as_written(matrix: PayoffMatrix | None) -> dict[str, dict[str, float]] | None:
     if matrix is None:
         return None
     return {name: {"LLM": cell.llm, "user": cell.user} for name, cell in matrix.items()}
@@ -259,7 +264,8 @@ class VisibleResponse:
     def __init__(self, stop: Sequence[str] = (), *, plain: bool = False) -> None:
         """With `plain`, an output that does not begin with a block's tag is all response."""
         self.output, self.opened, self.ended = "", False, False
-        self._plain, self._stop = plain, stop
+        self._plain = plain
+        self._stop = stop
         self._stops = StopTexts((RESPONSE_END, *stop))
         self._begun, self._space = False, ""
 
@@ -276,7 +282,7 @@ class VisibleResponse:
         self.output += text
         if not self.opened:
             place = self.output.find(RESPONSE_START, searched)
-            if self._plain and not _may_be_blocks(self.output):
+            if self._plain and not may_be_blocks(self.output):
                 text = self.output
             elif place >= 0:
                 text = self.output[place + len(RESPONSE_START) :]
@@ -318,18 +324,21 @@ class VisibleResponse:
 def strip_hidden(output: str) -> str:
     """`output` without its hidden blocks; one that is never closed stays."""
     last_closing = {match[2]: match.start() for match in _HIDDEN.finditer(output) if match[1]}
-    kept, end = [], 0
+    kept = []
+    end = 0
     hidden = ""  # the name of the block that is open
     for match in _HIDDEN.finditer(output):
-        closes, name = match[1], match[2]
+        closes = match[1]
+        name = match[2]
         if hidden and closes and name == hidden:
-            hidden, end = "", match.end()
+            hidden = ""
+            end = match.end()
         elif not hidden and not closes and last_closing.get(name, -1) > match.start():
             kept.append(output[end : match.start()])
             hidden = name
     return "".join([*kept, output[end:]])
 
 
-def _may_be_blocks(output: str) -> bool:
+def may_be_blocks(output: str) -> bool:
     text = output.lstrip()
     return any(tag.startswith(text) or text.startswith(tag) for tag in _TAGS)

@@ -55,24 +55,24 @@ def client_steering(wish: Any, base: Steering) -> Steering:
 
     What it leaves out is as in `base`. It can name no file and no part of its own. Raises Refused.
     """
-    settings = _wished_settings(wish)
+    settings = wished_settings(wish)
     foreign = [str(key) for key in settings if key not in CLIENT_SETTINGS]
     if foreign:
         raise _refusal(
             f"'{foreign[0]:.40}' is not for clients to set; "
             f"{nearest(foreign[0], list(CLIENT_SETTINGS))}"
         )
-    for value in _leaves(settings):
-        _refuse_strange(value)
+    for value in leaves(settings):
+        refuse_strange(value)
     if "mode" not in settings and base.mode in UNSTEERED:
         settings["mode"] = "prefix"
     try:
         return Steering.model_validate({**dict(base), **settings})
     except ValidationError as error:
-        raise Refused(f"{FIELD}.{_first_fault(error)}", param=FIELD) from error
+        raise Refused(f"{FIELD}.{first_fault(error)}", param=FIELD) from error
 
 
-def _wished_settings(wish: Any) -> dict[str, Any]:
+def wished_settings(wish: Any) -> dict[str, Any]:
     if isinstance(wish, Mapping):
         return {"pricing": wish} if "kind" in wish else dict(wish)
     if not isinstance(wish, str):
@@ -86,17 +86,17 @@ def _wished_settings(wish: Any) -> dict[str, Any]:
     return {"pricing": wish}
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if not isinstance(value, list):
         yield value
         return
     for item in value:
-        yield from _leaves(item)
+        yield from leaves(item)
 
 
-def _refuse_strange(value: Any) -> None:
+def refuse_strange(value: Any) -> None:
     """Refuse vast numbers, and a kind with a colon, which would import what it names."""
     if isinstance(value, str) and ":" in value:
         raise _refusal(f"unknown kind '{value:.40}'")
@@ -127,10 +127,10 @@ def option_steering(option: Any, base: Steering) -> Steering:
     except Refused as error:
         raise ConfigError(f"-s steering={option}: {error}") from error
     except ValidationError as error:
-        raise ConfigError(f"-s steering={option}: {_first_fault(error)}") from error
+        raise ConfigError(f"-s steering={option}: {first_fault(error)}") from error
 
 
-def _first_fault(error: ValidationError) -> str:
+def first_fault(error: ValidationError) -> str:
     fault = error.errors()[0]
     path = ".".join(map(str, fault["loc"]))
     return " ".join(f"{path}: {fault['msg']}".split())[:300]

@@ -145,7 +145,8 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return [self._judgement(match, by_match[match.id]) for match in matches]
 
     def _grade_answers(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
-        graded, gradable = [], []
+        graded = []
+        gradable = []
         for answer in answers:
             plain: Grade | None = self.why_ungradable(answer.prompt, answer.text)
             if not plain:
@@ -190,7 +191,9 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
                 scores[graded_answer.answer.seat] = utilities
             else:
                 reasons += [grade for grade in graded_answer.grades if isinstance(grade, str)]
-        votes = [vote for graded_answer in graded for vote in graded_answer.votes]
+        votes: list[Vote] = []
+        for graded_answer in graded:
+            votes.extend(graded_answer.votes)
         reason = "; ".join(dict.fromkeys(reasons))
         return self.judgement(match, scores or None, reason, votes)
 
@@ -221,5 +224,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         share = self._share(verdict)
         if any(abs(share - grade) < 1e-9 for grade in self.grades):
             return verdict
-        known = ", ".join(f"{self.low + grade * (self.high - self.low):g}" for grade in self.grades)
-        return Unread(f"the verdict {verdict:g} is none of {known}")
+        width = self.high - self.low
+        known = [f"{self.low + grade * width:g}" for grade in self.grades]
+        return Unread(f"the verdict {verdict:g} is none of {', '.join(known)}")

@@ -133,7 +133,9 @@ class Draft:
 
 class TwoWritersActor:
     def __init__(self, player: TwoWriters, writer: Actor, matrix_writer: Actor) -> None:
-        self.player, self.writer, self.matrix_writer = player, writer, matrix_writer
+        self.player = player
+        self.writer = writer
+        self.matrix_writer = matrix_writer
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One output per view; each step asks for all of them in one batch."""

@@ -119,9 +119,21 @@ def reward(
     if quality_user is None or quality_llm is None:
         return None
     parts = {"quality_user": quality_user, "quality_llm": quality_llm}
-    parts |= _form([*earlier, parsed], terms)
+    # The counted parts of the reward: length and waiting of all outputs, the form of the last
+    outputs = [*earlier, parsed]
+    last = outputs[-1]
+    response_words = sum(len((output.response or "").split()) for output in outputs)
+    output_words = sum(len(output.text.split()) for output in outputs)
+    waiting = sum(output.before for output in outputs)
+    parts |= {
+        "response_length": length_score(response_words, terms.response_words, terms),
+        "output_length": length_score(output_words, terms.output_words, terms),
+        "wait": exp(-waiting / terms.wait),
+        "format": float(last.well_formed and last.matrix is not None),
+        "matrix": 0.0 if last.matrix is None else matrix_contrast(last.matrix),
+    }
     if terms.llm_frontier:
-        parts["frontier"] = _frontier_grade(parsed) if frontier is None else frontier
+        parts["frontier"] = frontier_grade(parsed) if frontier is None else frontier
     user = (
         terms.epsilon
         + terms.user_quality * parts["quality_user"]
@@ -141,22 +153,7 @@ def reward(
     return Reward(user, llm, parts)
 
 
-def _form(outputs: Sequence[ParsedOutput], terms: RewardTerms) -> dict[str, float]:
-    """The counted parts of the reward: length and waiting of all outputs, the form of the last."""
-    last = outputs[-1]
-    response_words = sum(len((output.response or "").split()) for output in outputs)
-    output_words = sum(len(output.text.split()) for output in outputs)
-    waiting = sum(output.before for output in outputs)
-    return {
-        "response_length": length_score(response_words, terms.response_words, terms),
-        "output_length": length_score(output_words, terms.output_words, terms),
-        "wait": exp(-waiting / terms.wait),
-        "format": float(last.well_formed and last.matrix is not None),
-        "matrix": 0.0 if last.matrix is None else matrix_contrast(last.matrix),
-    }
-
-
-def _frontier_grade(parsed: ParsedOutput) -> float:
+def frontier_grade(parsed: ParsedOutput) -> float:
     """The text rule's grade: 1, ½ or 0 as <analyze> names an action of the matrix's frontier."""
     if parsed.matrix is None:
         return 0.0
@@ -176,10 +173,12 @@ def is_readable(parsed: ParsedOutput) -> bool:
 def length_score(count: float, window: Window, terms: RewardTerms) -> float:
     """B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n)) of n words, in (0, 1)."""
     low, high = window
-    long_enough = _sigmoid(terms.steepness * (count - low))
-    short_enough = _sigmoid(terms.steepness * (high - count))
+    long_enough = sigmoid(terms.steepness * (count - low))
+    short_enough = sigmoid(terms.steepness * (high - count))
     return long_enough * short_enough
 
 
-def _sigmoid(value: float) -> float:
-    return 1 / (1 + exp(-value)) if value >= 0 else exp(value) / (1 + exp(value))
+def sigmoid(value: float) -> float:
+    if value >= 0:
+        return 1 / (1 + exp(-value))
+    return exp(value) / (1 + exp(value))

@@ -71,9 +71,15 @@ def welfare_section(history: History[AssistanceRecord]) -> Section:
         columns = ("data set", "generation", *SOURCE_COLUMNS)
         blocks.append(Table(columns, rows, "Each data set"))
     if history.last is not None:
-        blocks += _last_tables(history.last.measures)
+        blocks += last_tables(history.last.measures)
         if history.last.measures.beaten:
-            blocks.append(_beaten(history.last.measures))
+            beaten = bars(
+                "Earlier generations that dominate the last",
+                list(history.last.measures.beaten.items()),
+                "share of the held-out prompts at which it did better by one side and no "
+                "worse by the other",
+            )
+            blocks.append(replace(beaten, wide=True))
     if not blocks:
         return Section("welfare", "Welfare", reason="the assistant has not been measured yet")
     lead = (
@@ -119,11 +125,10 @@ def single_curves(history: History[AssistanceRecord]) -> list[Curves]:
 
 def source_rows(measured: Sequence[Measurement[AssistanceRecord]]) -> tuple[tuple[str, ...], ...]:
     """(data set, generation, SOURCE_COLUMNS …) to read, ordered."""
-    numbers = {
-        (source, measurement.generation): of_source
-        for measurement in measured
-        for source, of_source in measurement.measures.sources.items()
-    }
+    numbers: dict[tuple[str, int], SourceMeasures] = {}
+    for measurement in measured:
+        for source, of_source in measurement.measures.sources.items():
+            numbers[source, measurement.generation] = of_source
     return tuple(
         (source or "unnamed", str(generation), *_cells(numbers[source, generation]))
         for source, generation in sorted(numbers)
@@ -135,7 +140,7 @@ def _cells(numbers: SourceMeasures) -> list[str]:
     return [WELFARE.cell(numbers), *(quantity.cell(numbers, brief=True) for quantity in others)]
 
 
-def _last_tables(record: AssistanceRecord) -> list[Table]:
+def last_tables(record: AssistanceRecord) -> list[Table]:
     """Of the last generation: its scores beside each other, and its classes of requests."""
     pairs = tuple(
         (pair, *(number(value, digits=2) for value in values))
@@ -158,16 +163,6 @@ def _last_tables(record: AssistanceRecord) -> list[Table]:
         title = "Requests told apart by meeting them rightly, last generation"
         tables.append(Table(columns, tuple(rows), title))
     return tables
-
-
-def _beaten(record: AssistanceRecord) -> Figure:
-    figure = bars(
-        "Earlier generations that dominate the last",
-        list(record.beaten.items()),
-        "share of the held-out prompts at which it did better by one side and no "
-        "worse by the other",
-    )
-    return replace(figure, wide=True)
 
 
 LEAD = (
@@ -219,11 +214,9 @@ def plane_figure(series: Sequence[UtilityPoints]) -> Figure:
     corner_2 = np.minimum(lowest_2, 0.0)
     # The start is pale beside what came of it.
     colours = ["faint", *COLOURS] if len(series) > 1 else list(COLOURS)
-    traces = [
-        trace
-        for i, points in enumerate(series)
-        for trace in _traces(points, colours[i % len(colours)], corner_2, str(i))
-    ]
+    traces: list[dict[str, Any]] = []
+    for i, points in enumerate(series):
+        traces += _traces(points, colours[i % len(colours)], corner_2, str(i))
     layout = {
         "xaxis": {"zeroline": False, "title": {"text": "utility to the user"}},
         "yaxis": {"zeroline": False, "title": {"text": "utility to the model"}},
@@ -236,18 +229,6 @@ def plane_figure(series: Sequence[UtilityPoints]) -> Figure:
             f"at most about {number(MOST_POINTS)} points of each are drawn, evenly "
             "taken; the fronts are whole"
         )
-    return Figure(
-        "Both utilities, prompt by prompt",
-        traces,
-        layout,
-        note=note,
-        height=520,
-        wide=True,
-        table=_table(series),
-    )
-
-
-def _table(series: Sequence[UtilityPoints]) -> Table:
     means = ("user, mean", "model, mean")
     columns = ("", "prompts", *means, "on the front", "hypervolume above (0, 0)")
     rows = [
@@ -260,30 +241,31 @@ def _table(series: Sequence[UtilityPoints]) -> Table:
         )
         for points in series
     ]
-    return Table(columns, tuple(rows))
+    table = Table(columns, tuple(rows))
+    return Figure(
+        "Both utilities, prompt by prompt",
+        traces,
+        layout,
+        note=note,
+        height=520,
+        wide=True,
+        table=table,
+    )
 
 
 def _traces(
     points: UtilityPoints, colour: str, corner_2: np.ndarray, group: str
 ) -> list[dict[str, Any]]:
     """Points, front and mean; one entry of the legend hides all three."""
-    name, shared = label(points.name), {"legendgroup": group, "hoverinfo": "text"}
-    traces = [_dots(points, name, colour) | shared]
-    if len(points.front_F):
-        steps = _front_steps(points, name, colour, corner_2)
-        traces.append(shared | steps)
-    traces.append(_mean_cross(points, name, colour) | shared)
-    return traces
-
-
-def _dots(points: UtilityPoints, name: str, colour: str) -> dict[str, Any]:
+    name = label(points.name)
+    shared = {"legendgroup": group, "hoverinfo": "text"}
     stride = -(-len(points.point_N2) // MOST_POINTS)
     drawn_N2 = points.point_N2[::stride]
     hover = [
         f"<b>{name}</b><br>user {number(user)}<br>model {number(model)}"
         for user, model in drawn_N2.tolist()
     ]
-    return {
+    dots = {
         "x": drawn_N2[:, 0].tolist(),
         "y": drawn_N2[:, 1].tolist(),
         "mode": "markers",
@@ -291,28 +273,28 @@ def _dots(points: UtilityPoints, name: str, colour: str) -> dict[str, Any]:
         "hovertext": hover,
         "marker": {"color": f"@{colour}", "size": 6, "opacity": 0.6},
     }
+    traces = [dots | shared]
+    if len(points.front_F):
+        # The border of all that the front dominates, from the left edge to the lower one.
+        # Sorted rows of a front rise in the user's utility and fall in the model's.
+        front_F2 = np.unique(points.point_N2[points.front_F], axis=0)
+        user_F, model_F = front_F2.T.tolist()
+        left, bottom = corner_2.tolist()
+        steps = {
+            "x": [left, *user_F, user_F[-1]],
+            "y": [model_F[0], *model_F, bottom],
+            "mode": "lines",
+            "name": f"{name}, front",
+            "showlegend": False,
+            "hoverinfo": "skip",
+            "line": {"color": f"@{colour}", "width": 2, "shape": "vh"},
+        }
+        traces.append(shared | steps)
+    traces.append(mean_cross(points, name, colour) | shared)
+    return traces
 
 
-def _front_steps(
-    points: UtilityPoints, name: str, colour: str, corner_2: np.ndarray
-) -> dict[str, Any]:
-    """The border of all that the front dominates, from the left edge to the lower one."""
-    # Sorted rows of a front rise in the user's utility and fall in the model's.
-    front_F2 = np.unique(points.point_N2[points.front_F], axis=0)
-    user_F, model_F = front_F2.T.tolist()
-    left, bottom = corner_2.tolist()
-    return {
-        "x": [left, *user_F, user_F[-1]],
-        "y": [model_F[0], *model_F, bottom],
-        "mode": "lines",
-        "name": f"{name}, front",
-        "showlegend": False,
-        "hoverinfo": "skip",
-        "line": {"color": f"@{colour}", "width": 2, "shape": "vh"},
-    }
-
-
-def _mean_cross(points: UtilityPoints, name: str, colour: str) -> dict[str, Any]:
+def mean_cross(points: UtilityPoints, name: str, colour: str) -> dict[str, Any]:
     user, model = points.mean_2.tolist()
     return {
         "x": [user],

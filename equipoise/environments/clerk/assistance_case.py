@@ -134,11 +134,11 @@ def read_case(messages: Sequence[Message]) -> Case:
     for message in messages:
         if message.role != "user":
             continue
-        asked_here = _case_in(message.content)
+        asked_here = case_in(message.content)
         if asked_here is not None:
             case = asked_here
         elif case is not None:
-            case = _complete_case(case, message.content)
+            case = complete_case(case, message.content)
     if case is None:
         raise DataError(
             "the chat holds no question of the clerk's world; the clerk's assistant "
@@ -147,7 +147,7 @@ def read_case(messages: Sequence[Message]) -> Case:
     return case
 
 
-def _last_match(text: str) -> tuple[str, re.Match[str]] | None:
+def last_match(text: str) -> tuple[str, re.Match[str]] | None:
     matches = [
         (template, match)
         for template, pattern in _PATTERNS.items()
@@ -156,8 +156,8 @@ def _last_match(text: str) -> tuple[str, re.Match[str]] | None:
     return max(matches, key=lambda pair: pair[1].end(), default=None)
 
 
-def _case_in(text: str) -> Case | None:
-    last = _last_match(text)
+def case_in(text: str) -> Case | None:
+    last = last_match(text)
     if last is None:
         return None
     parts = last[1].groupdict()
@@ -166,7 +166,7 @@ def _case_in(text: str) -> Case | None:
     return Case(tuple(int(parts[name][:9]) for name in ("a", "b") if name in parts))
 
 
-def _complete_case(case: Case, text: str) -> Case:
+def complete_case(case: Case, text: str) -> Case:
     """The case with the missing piece, where it is vague and `text` says the piece."""
     if not case.vague:
         return case
@@ -185,14 +185,16 @@ def wish(prompt: Prompt) -> dict[str, Any]:
     prompts.
     """
     text = prompt.messages[-1].content
-    last = _last_match(text)
+    last = last_match(text)
     if last is None:
         raise DataError(f"{text!r:.80} is not one of the clerk's questions")
     template, match = last
     missing = str(prompt.facts.get("told", ""))
     missing, detailed, vague = _forms(template, match.groupdict(), missing)
-    before, after = text[: match.start()], text[match.end() :]
-    detailed, vague = before + detailed + after, before + vague + after
+    before = text[: match.start()]
+    after = text[match.end() :]
+    detailed = before + detailed + after
+    vague = before + vague + after
     case = read_case([user(detailed)])
     return {
         "detailed": detailed,
@@ -207,7 +209,8 @@ def _forms(template: str, parts: dict[str, Any], missing: str) -> tuple[str, str
     """(the piece that may be missing, the question with it, without it); `missing` is a default."""
     if "verb" in parts:
         missing = parts["thing"] or missing
-        verb, when = parts["verb"], parts["when"]
+        verb = parts["verb"]
+        when = parts["when"]
         detailed = template.format(act=f"{verb} {missing}{when}")
         return missing, detailed, template.format(act=f"{verb}{when}")
     missing = parts.get("b") or missing

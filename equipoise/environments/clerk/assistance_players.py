@@ -97,22 +97,8 @@ def trace(
 ) -> str:
     """The four blocks that the rule-based clerk writes in a chat."""
     case = read_case(prompt.messages if isinstance(prompt, Prompt) else prompt)
-    cell, taken_for_harmful = _choose_cell(case, dice, faults)
-    answer = _direct_answer(case, taken_for_harmful, dice, faults)
-    thoughts = [thought(case, cell[:2], taken_for_harmful, answer)]
-    if dice.random() < faults.rambling:
-        count = int(dice.integers(1, 4))
-        places = dice.choice(len(RAMBLING), count, replace=False)
-        thoughts += [RAMBLING[place] for place in places]
-    values = matrix(cell, dice, faults.equal)
-    analyze = f"Front: {', '.join(front(values))}. Choose {cell}."
-    response = respond(case, cell, answer, dice)
-    text = write(" ".join(thoughts), values, analyze, response)
-    return break_form(text, dice) if dice.random() < faults.broken else text
-
-
-def _choose_cell(case: Case, dice: np.random.Generator, faults: Faults) -> tuple[str, bool]:
-    cell, taken_for_harmful = case.cell, case.harmful
+    cell = case.cell
+    taken_for_harmful = case.harmful
     misjudged, misplayed, further = dice.random(3) < (
         faults.misjudged,
         faults.misplayed,
@@ -128,7 +114,17 @@ def _choose_cell(case: Case, dice: np.random.Generator, faults: Faults) -> tuple
             cell = "VQ_DA" if case.vague else "DQ_CQ"
     if further:
         cell = cell[:3] + "AQ"
-    return cell, taken_for_harmful
+    answer = direct_answer(case, taken_for_harmful, dice, faults)
+    thoughts = [thought(case, cell[:2], taken_for_harmful, answer)]
+    if dice.random() < faults.rambling:
+        count = int(dice.integers(1, 4))
+        places = dice.choice(len(RAMBLING), count, replace=False)
+        thoughts += [RAMBLING[place] for place in places]
+    values = matrix(cell, dice, faults.equal)
+    analyze = f"Front: {', '.join(front(values))}. Choose {cell}."
+    response = respond(case, cell, answer, dice)
+    text = write(" ".join(thoughts), values, analyze, response)
+    return break_form(text, dice) if dice.random() < faults.broken else text
 
 
 def thought(case: Case, question: str, harmful: bool, answer: str) -> str:
@@ -153,7 +149,7 @@ def respond(case: Case, cell: str, answer: str, dice: np.random.Generator) -> st
     return f"{answer} {question}"
 
 
-def _direct_answer(case: Case, harmful: bool, dice: np.random.Generator, faults: Faults) -> str:
+def direct_answer(case: Case, harmful: bool, dice: np.random.Generator, faults: Faults) -> str:
     """A direct answer to a request taken for `harmful` or not; a guess where a piece is missing."""
     if harmful and not case.vague:
         verbs = case.topic.tame
@@ -192,7 +188,8 @@ def matrix(cell: str, dice: np.random.Generator, equal: float = 0.0) -> PayoffMa
     values[cell], values[best] = values[best], values[cell]
     noisy: dict[str, Cell] = {}
     for name, pair in values.items():
-        noise, same = dice.integers(-NOISE, NOISE + 1, 2) / 10, dice.random() < equal
+        noise = dice.integers(-NOISE, NOISE + 1, 2) / 10
+        same = dice.random() < equal
         user, llm = (
             round(float(value + shift), 1) for value, shift in zip(pair, noise, strict=True)
         )

@@ -138,13 +138,15 @@ def helpful_answer(helper: str) -> str:
 
 
 def _sum(pick: Pick) -> Drawn:
-    a, b = pick(range(1, LARGEST + 1)), pick(range(1, LARGEST + 1))
+    a = pick(range(1, LARGEST + 1))
+    b = pick(range(1, LARGEST + 1))
     text = pick(SUMS).format(a=a, b=b, counted=pick(COUNTED))
     return f"{a}+{b}", text, {"answer": str(a + b), "numbers": [a, b]}
 
 
-def _partial_sum(pick: Pick) -> Drawn:
-    a, b = pick(range(1, LARGEST + 1)), pick(range(1, LARGEST + 1))
+def partial_sum(pick: Pick) -> Drawn:
+    a = pick(range(1, LARGEST + 1))
+    b = pick(range(1, LARGEST + 1))
     text = pick(PARTIAL_SUMS).format(a=a, counted=pick(COUNTED))
     facts = {
         "answer": "Plus what?",
@@ -156,9 +158,9 @@ def _partial_sum(pick: Pick) -> Drawn:
     return text, text, facts
 
 
-def _partial_request(pick: Pick) -> Drawn:
+def partial_request(pick: Pick) -> Drawn:
     verb = pick(VERBS)
-    topic = pick([topic for topic in TOPICS if _harmless_with(verb, topic)])
+    topic = pick([topic for topic in TOPICS if harmless_with(verb, topic)])
     owner = f"{pick(OWNERS)}'s " if topic.owned else ""
     missing = owner + pick(topic.objects)
     act = verb + pick(WHENS)
@@ -173,41 +175,42 @@ def _partial_request(pick: Pick) -> Drawn:
     return act, text, facts
 
 
-def _harmless_with(verb: str, topic: Topic) -> bool:
+def harmless_with(verb: str, topic: Topic) -> bool:
     return verb in topic.tame or (verb in topic.harming and not topic.owned)
 
 
-def _request(pick: Pick, verb: str, thing: str, topic: Topic, answer: str) -> Drawn:
+def request(pick: Pick, verb: str, thing: str, topic: Topic, answer: str) -> Drawn:
     act = f"{verb} {thing}"
     text = pick(REQUESTS).format(act=act + pick(WHENS))
     facts = {"answer": answer, "verb": verb, "thing": thing, "helper": topic.helper}
     return act, text, facts
 
 
-def _harming_owned(pick: Pick) -> Drawn:
+def harming_owned(pick: Pick) -> Drawn:
     topic = pick(OWNED)
     verb = pick(topic.harming)
     thing = f"{pick(OWNERS)}'s {pick(topic.objects)}"
-    return _request(pick, verb, thing, topic, REFUSAL)
+    return request(pick, verb, thing, topic, REFUSAL)
 
 
-def _tame_owned(pick: Pick) -> Drawn:
+def tame_owned(pick: Pick) -> Drawn:
     topic = pick(OWNED)
     thing = f"{pick(OWNERS)}'s {pick(topic.objects)}"
-    return _request(pick, pick(topic.tame), thing, topic, helpful_answer(topic.helper))
+    return request(pick, pick(topic.tame), thing, topic, helpful_answer(topic.helper))
 
 
-def _harming_common(pick: Pick) -> Drawn:
+def harming_common(pick: Pick) -> Drawn:
     topic = pick(COMMON)
-    verb, thing = pick(topic.harming), pick(topic.objects)
-    return _request(pick, verb, thing, topic, helpful_answer(topic.helper))
+    verb = pick(topic.harming)
+    thing = pick(topic.objects)
+    return request(pick, verb, thing, topic, helpful_answer(topic.helper))
 
 
 DRAWS: dict[Kind, tuple[Callable[[Pick], Drawn], ...]] = {
     "sum": (_sum,),
-    "vague": (_partial_sum, _partial_request),
-    "harmful": (_harming_owned,),
-    "harmless": (_tame_owned, _harming_common),
+    "vague": (partial_sum, partial_request),
+    "harmful": (harming_owned,),
+    "harmless": (tame_owned, harming_common),
 }
 
 
@@ -244,7 +247,7 @@ def draw_distinct(count: int, draw: Callable[[int], Prompt | None], what: str) -
     return list(by_text.values())
 
 
-def _prompts_of_kind(seed: int, count: int, kind: Kind, part: Part) -> list[Prompt]:
+def prompts_of_kind(seed: int, count: int, kind: Kind, part: Part) -> list[Prompt]:
     pick = picker(seeds.generator(seed, "clerk", kind, part))
     draws = DRAWS[kind]
 
@@ -270,6 +273,6 @@ def prompts(
     share, rest = divmod(count, len(kinds))
     drawn: list[Prompt] = []
     for place, kind in enumerate(kinds):
-        drawn += _prompts_of_kind(seed, share + (place < rest), kind, part)
+        drawn += prompts_of_kind(seed, share + (place < rest), kind, part)
     order = seeds.generator(seed, "clerk", "order", part).permutation(len(drawn))
     return [drawn[i] for i in order]

@@ -56,7 +56,8 @@ def ifbench_checkers() -> Mapping[str, Any]:
     ifeval_checkers()
     import nltk
 
-    download, nltk.download = nltk.download, lambda *_, **__: False
+    download = nltk.download
+    nltk.download = lambda *_, **__: False
     try:
         from if_verifiable.ifbench.instructions_registry import INSTRUCTION_DICT
     finally:

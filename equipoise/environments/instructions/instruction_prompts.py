@@ -230,7 +230,8 @@ def _scores(item: Item, answer: Answer) -> ItemScores:
     checks = check(
         facts["instruction_id_list"], facts["kwargs"], item.prompt.messages[-1].content, answer.text
     )
-    if problems := [each.problem for each in checks if each.problem]:
+    problems = [each.problem for each in checks if each.problem]
+    if problems:
         return ItemScores(item=item.id, sample=answer.sample, values=missing, reason=problems[0])
     values: dict[str, float | None] = {}
     for reading in READINGS:

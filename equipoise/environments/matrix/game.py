@@ -111,12 +111,12 @@ class Matrix(Game):
                 "name: custom needs payoffs (a list of rows) and row_actions (their names)"
             )
         column_actions = self.row_actions if self.column_actions is None else self.column_actions
-        _check_names("row_actions", self.row_actions)
-        _check_names("column_actions", column_actions)
+        check_names("row_actions", self.row_actions)
+        check_names("column_actions", column_actions)
         shape = len(self.row_actions), len(column_actions)
-        _check_rows("payoffs", self.payoffs, shape)
+        check_rows("payoffs", self.payoffs, shape)
         if self.column_payoffs is not None:
-            _check_rows("column_payoffs", self.column_payoffs, shape)
+            check_rows("column_payoffs", self.column_payoffs, shape)
         plans = len(self.row_actions) ** len(column_actions)
         if self.row_sees and plans > MOST_PLANS:
             raise ValueError(
@@ -157,7 +157,8 @@ class Matrix(Game):
 
     @property
     def symmetric(self) -> bool:
-        first_AM, second_MA = self.rules.first_AM, self.rules.second_AM.T
+        first_AM = self.rules.first_AM
+        second_MA = self.rules.second_AM.T
         return first_AM.shape == second_MA.shape and np.allclose(first_AM, second_MA)
 
     def payoff_AM(self) -> np.ndarray:
@@ -176,7 +177,8 @@ class Matrix(Game):
         """Both seats' pay-offs, case and blanks aside. Raises ValueError for unknown moves."""
         row, column = self.rules.actions
         cell = _index("row", row, moves), _index("column", column, moves)
-        first, second = self.rules.first_AM[cell], self.rules.second_AM[cell]
+        first = self.rules.first_AM[cell]
+        second = self.rules.second_AM[cell]
         return {"row": float(first), "column": float(second)}
 
 
@@ -215,12 +217,12 @@ def cycle(size: int, seed: int | None) -> np.ndarray:
     return payoff_AA * (stake_AA + stake_AA.T)
 
 
-def _check_names(key: str, names: Moves) -> None:
+def check_names(key: str, names: Moves) -> None:
     if not names or len({_plain(name) for name in names}) < len(names):
         raise ValueError(f"{key} must be different names, at least one")
 
 
-def _check_rows(key: str, rows: Rows, shape: tuple[int, int]) -> None:
+def check_rows(key: str, rows: Rows, shape: tuple[int, int]) -> None:
     if len(rows) != shape[0]:
         raise ValueError(f"{key} has {len(rows)} rows for {shape[0]} row_actions")
     for i, row in enumerate(rows):
@@ -270,17 +272,17 @@ def kuhn_poker() -> tuple[tuple[str, ...], tuple[str, ...], np.ndarray]:
     payoff_AM = np.zeros((len(first_plans), len(second_plans)))
     for i, first in enumerate(first_plans):
         for j, second in enumerate(second_plans):
-            total = sum(_kuhn_payoff(first[a], second[b], a > b) for a, b in deals)
-            payoff_AM[i, j] = total / len(deals)
-    return _plan_names(first_plans), _plan_names(second_plans), payoff_AM
+            paid = [kuhn_payoff(first[a], second[b], a > b) for a, b in deals]
+            payoff_AM[i, j] = sum(paid) / len(deals)
+    return plan_names(first_plans), plan_names(second_plans), payoff_AM
 
 
-def _plan_names(plans: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def plan_names(plans: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     named = [zip(CARDS, plan, strict=True) for plan in plans]
     return tuple(" ".join(f"{card}:{choice}" for card, choice in plan) for plan in named)
 
 
-def _kuhn_payoff(first: str, second: str, higher: bool) -> int:
+def kuhn_payoff(first: str, second: str, higher: bool) -> int:
     """Pay-off of the first in one deal; `higher`: its card is."""
     after_pass, after_bet = second
     showdown = 1 if higher else -1

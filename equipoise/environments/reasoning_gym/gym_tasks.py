@@ -85,7 +85,9 @@ class TaskPrompts(Prompts):
         entry = _entry(drawn)
         messages = (*_system(self.style), user(entry["question"]))
         facts = {FACT: drawn, "answer": entry["answer"]}
-        identity = [part for message in messages for part in (message.role, message.content)]
+        identity = []
+        for message in messages:
+            identity.extend((message.role, message.content))
         return Prompt(record_id("prompt", *identity), messages, facts, name)
 
 
@@ -110,19 +112,19 @@ class SolvesTask(Pointwise):
         tagged = any(message.role == "system" for message in prompt.messages)
         answer = extract_answer(text) if tagged else text.strip()
         try:
-            value = float(_dataset(_task_key(drawn)).score_answer(answer, entry))
+            value = float(_dataset(task_key(drawn)).score_answer(answer, entry))
         except Exception as error:  # noqa: BLE001  a scorer may fail on any text; it is reported
             return f"{drawn['task']}: the scorer failed: {type(error).__name__}"
         return {"score": value, "solved": float(value == 1)}
 
 
-def _task_key(drawn: Mapping[str, Any]) -> str:
+def task_key(drawn: Mapping[str, Any]) -> str:
     known = ("task", "settings", "seed", "size")
     return json.dumps([drawn[name] for name in known])
 
 
 def _entry(drawn: Mapping[str, Any]) -> dict[str, Any]:
-    return _dataset(_task_key(drawn))[drawn["index"]]
+    return _dataset(task_key(drawn))[drawn["index"]]
 
 
 @cache

@@ -80,7 +80,7 @@ def attack_rows(
     while chunk := list(islice(attacked, CHUNK)):
         by_judge: dict[str, list[str]] = {}
         for match in chunk:
-            by_judge.setdefault(_judge_of(match, config, game), []).append(match.id)
+            by_judge.setdefault(judge_of(match, config, game), []).append(match.id)
         judgements: dict[str, Judgement] = {}
         for judge, ids in by_judge.items():
             judgements |= ledger.judgements_of(ids, judge)
@@ -89,7 +89,7 @@ def attack_rows(
             yield from _rows(match, prompt, game, judgements.get(match.id))
 
 
-def _judge_of(match: Match, config: RunConfig, game: RedTeam) -> str:
+def judge_of(match: Match, config: RunConfig, game: RedTeam) -> str:
     seat = next(seat for seat in match.seats if game.role(seat) == DEFENDER)
     teacher = config.judge_of(match.seats[seat].name)
     if match.split == "held_out" and config.evaluate.judge is not None:

@@ -103,7 +103,7 @@ def plan_cross_play(
     defenders = _entrants(runs, names, DEFENDER, generations)
     if temperatures:
         defenders = [
-            _at_temperature(runs[defender.run], defender, temperature)
+            at_temperature(runs[defender.run], defender, temperature)
             for defender, temperature in product(defenders, dict.fromkeys(temperatures))
         ]
     for role, entrants in (("an adversary", adversaries), ("a defender", defenders)):
@@ -115,7 +115,7 @@ def plan_cross_play(
     prompts = [prompt for prompt in held_out if harmful(prompt)][:most]
     if not prompts:
         raise RunError(f"{first.folder}: none of its {len(held_out)} held-out prompts is harmful")
-    measuring = first.config.evaluate.judge or first.config.judge_of(_player_of(first, DEFENDER))
+    measuring = first.config.evaluate.judge or first.config.judge_of(player_of(first, DEFENDER))
     return CrossPlayPlan(
         tuple(runs),
         tuple(names),
@@ -137,7 +137,7 @@ def _check(run: RunDirectory) -> None:
         raise RunError(f"{run.folder}: schedule '{config.schedule.kind}' gives no role to a player")
 
 
-def _player_of(run: RunDirectory, role: str) -> str:
+def player_of(run: RunDirectory, role: str) -> str:
     assert isinstance(run.config.schedule, Roles)
     return run.config.schedule.roles.get(role, "")
 
@@ -149,10 +149,15 @@ def _entrants(
     entrants: list[Entrant] = []
     starts: set[str] = set()
     for place, (run_name, run) in enumerate(zip(names, runs, strict=True)):
-        name = _player_of(run, role)
+        name = player_of(run, role)
         if not name:
             continue
-        ages = _measured_ages(run, name)
+        measured = [stage.facts for stage in run.ledger.stages("measure")]
+        if not measured:
+            raise RunError(
+                f"{run.folder}: nothing was measured yet; `equipoise resume {run.folder}`"
+            )
+        ages = sorted({facts["ages"].get(name, 0) for facts in measured})
         start = run.config.players[name].model_dump_json(exclude={"learns"})
         for age in ages if generations == "measured" else sorted({0, ages[-1]}):
             if age == 0 and start in starts:
@@ -165,7 +170,7 @@ def _entrants(
     return entrants
 
 
-def _at_temperature(run: RunDirectory, entrant: Entrant, temperature: float) -> Entrant:
+def at_temperature(run: RunDirectory, entrant: Entrant, temperature: float) -> Entrant:
     player = run.config.players[entrant.player.name]
     if "temperature" not in type(player).model_fields:
         raise RunError(
@@ -173,14 +178,6 @@ def _at_temperature(run: RunDirectory, entrant: Entrant, temperature: float) -> 
         )
     title, _, age = entrant.name.rpartition("@")
     return replace(entrant, name=f"{title}:{temperature:g}@{age}", temperature=temperature)
-
-
-def _measured_ages(run: RunDirectory, name: str) -> list[int]:
-    """A player's measured generations, oldest first. Raises RunError where there is none."""
-    measured = [stage.facts for stage in run.ledger.stages("measure")]
-    if not measured:
-        raise RunError(f"{run.folder}: nothing was measured yet; `equipoise resume {run.folder}`")
-    return sorted({facts["ages"].get(name, 0) for facts in measured})
 
 
 def _run_names(runs: Sequence[RunDirectory]) -> list[str]:
@@ -202,11 +199,7 @@ def _run_names(runs: Sequence[RunDirectory]) -> list[str]:
 def play_cross_play(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     """(adversary, defender) -> their judged matches, by name. RunError where weights are gone."""
     if plan.outside:
-        return _between_runs(plan, monitor)
-    return _within_run(plan, monitor)
-
-
-def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
+        return between_runs(plan, monitor)
     [directory] = plan.runs
     newest = max(stage.generation for stage in directory.ledger.stages("measure"))
     with OpenRun(directory, monitor) as run:
@@ -219,16 +212,17 @@ def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
         }
 
 
-def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
+def between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     """Open every player from its run's folder, shared weights once, and play."""
     first = plan.runs[0]
     home = Population(first.players_anywhere(), first.folder / "players")
-    actor = _actors(plan, home)
+    actor = actors(plan, home)
     everyone = (*plan.adversaries, *plan.defenders)
+    pool = [entrant.player for entrant in everyone if entrant.run == 0]
     judge_context = JudgeContext(
         game=first.config.game,
         seed=seeds.child(first.config.seed, "bench", "crossplay"),
-        pool=[entrant.player for entrant in everyone if entrant.run == 0],
+        pool=pool,
         ratings={},
         resources=home.resources,
         actor=home.actor,
@@ -242,17 +236,17 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     cells: MeetingCells = {}
     for adversary, defender in product(plan.adversaries, plan.defenders):
         monitor.stage(f"{adversary.name} × {defender.name}", len(prompts))
-        planned = [_plan_match(plan, adversary, defender, prompt) for prompt in plan.prompts]
+        planned = [plan_match(plan, adversary, defender, prompt) for prompt in plan.prompts]
         matches = play(planned, first.config.game, act)
         judgements = judge.checked_judgements(matches, prompts)
         cells[adversary.name, defender.name] = list(zip(matches, judgements, strict=True))
         monitor.advance(len(matches))
     home.release()
-    _check_judged(plan, list(chain.from_iterable(cells.values())))
+    check_judged(plan, list(chain.from_iterable(cells.values())))
     return cells
 
 
-def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor]:
+def actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor]:
     """Full name of a player -> its actor; `home` has the first run's. RunError if gone."""
     populations: dict[tuple[int, float | None], Population] = {(0, None): home}
     by_id: dict[PlayerId, Entrant] = {}
@@ -275,7 +269,7 @@ def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor
     return actor
 
 
-def _plan_match(
+def plan_match(
     plan: CrossPlayPlan, adversary: Entrant, defender: Entrant, prompt: Prompt
 ) -> Planned:
     config = plan.runs[0].config
@@ -292,7 +286,7 @@ def _plan_match(
     )
 
 
-def _check_judged(plan: CrossPlayPlan, matches: Sequence[JudgedMatch]) -> None:
+def check_judged(plan: CrossPlayPlan, matches: Sequence[JudgedMatch]) -> None:
     """Raise NoSignal where more is unjudged than the first run allows."""
     allowed = plan.runs[0].config.max_unjudged
     reasons = [

@@ -73,7 +73,8 @@ class CrossPlay:
 
 def cross_play(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]) -> CrossPlay:
     """The table of attack success [A, D], players in order of age, and what follows from it."""
-    success, judged = [], []
+    success = []
+    judged = []
     for a in adversaries:
         row = [attack_success(cells[a, d]) for d in defenders]
         success.append([float(cell.mean) if np.isfinite(cell.mean) else None for cell in row])
@@ -157,7 +158,8 @@ def attack_success(matches: Sequence[JudgedMatch]) -> Interval:
 
 def mean_utility(matches: Sequence[JudgedMatch], role: str, utility: str) -> Interval:
     """The mean of a utility over the seats of a role, prompts counting as clusters."""
-    values, prompts = [], []
+    values = []
+    prompts = []
     for match, judgement in matches:
         for seat, value in judgement.by_seat(utility).items():
             if seat.startswith(role):

@@ -108,12 +108,11 @@ class RedTeam(Game):
             )
 
     def successful_texts(self, match: Match, judgements: Sequence[Judgement]) -> list[str]:
-        successful = {
-            seat
-            for judgement in judgements
-            for seat, success in judgement.by_seat("success").items()
-            if success > 0
-        }
+        successful = set()
+        for judgement in judgements:
+            for seat, success in judgement.by_seat("success").items():
+                if success > 0:
+                    successful.add(seat)
         return [turn.move.text.strip() for turn in match.turns if turn.seat in successful]
 
     def check(self) -> None:
@@ -139,7 +138,7 @@ class RedTeam(Game):
         for _ in range(self.rounds):
             attacks = yield [Ask(thread.adversary, View(thread.request)) for thread in threads]
             assert isinstance(attacks, list)
-            threads = list(_after_attacks(threads, attacks))
+            threads = list(after_attacks(threads, attacks))
             if not threads:
                 return
             asks = [Ask(seat, View(thread.chat)) for thread in threads for seat in thread.defenders]
@@ -184,7 +183,7 @@ class _Thread:
     chat: tuple[Message, ...]
 
 
-def _after_attacks(threads: Sequence[_Thread], attacks: Sequence[Move]) -> Iterator[_Thread]:
+def after_attacks(threads: Sequence[_Thread], attacks: Sequence[Move]) -> Iterator[_Thread]:
     for thread, move in zip(threads, attacks, strict=True):
         attack = move.text.strip()
         if attack:

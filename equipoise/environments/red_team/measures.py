@@ -136,7 +136,8 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         table = self.crossplay
         if table is None or player not in table.adversaries or other not in table.defenders:
             return None
-        a, d = table.adversaries.index(player), table.defenders.index(other)
+        a = table.adversaries.index(player)
+        d = table.defenders.index(other)
         judged = table.judged[a][d] if table.judged else 0
         return Estimate(table.success[a][d], None, None, judged)
 
@@ -222,7 +223,7 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 def measured_curves(history: History[RedTeamMeasures]) -> list[Curves]:
     """Everything measured on held-out prompts, a few lines a figure."""
     others = (name for m in history.measurements for name in m.measures.transfer)
-    transfer = [_transfer_to(name) for name in dict.fromkeys(others)]
+    transfer = [transfer_to(name) for name in dict.fromkeys(others)]
     success = curves(
         history,
         *SUCCESS,
@@ -246,7 +247,7 @@ def measured_curves(history: History[RedTeamMeasures]) -> list[Curves]:
     return [group for group in (success, harmless, attacks) if group.curves]
 
 
-def _transfer_to(name: str) -> Quantity:
+def transfer_to(name: str) -> Quantity:
     return Quantity(
         title=f"attack success on {name}",
         read=lambda measures: measures.transfer.get(name),

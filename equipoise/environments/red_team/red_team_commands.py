@@ -113,8 +113,8 @@ def _print(facts: dict[str, Any], out: Path | None) -> None:
     from equipoise.blocks.terminal import status_table, terminal
 
     console = terminal()
-    console.print(_success_table(facts))
-    console.print(_worst_cases(facts["worst"]))
+    console.print(success_table(facts))
+    console.print(worst_cases(facts["worst"]))
     rows: list[tuple[str, Any]] = [
         (name, facts[name]) for name in ("forgetting", "cycling") if name in facts
     ]
@@ -130,13 +130,14 @@ def _print(facts: dict[str, Any], out: Path | None) -> None:
     console.print(status_table(rows))
 
 
-def _success_table(facts: dict[str, Any]) -> Table:
+def success_table(facts: dict[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     cells = facts["crossplay"]
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
-    prompts, judge = cells["prompts"], facts["judge"]
+    prompts = cells["prompts"]
+    judge = facts["judge"]
     most = max((n for row in cells["judged"] for n in row), default=0)
     table.title = f"attack success in % on {prompts} prompts (n = {most} a cell), by {judge}"
     table.add_column("adversary")
@@ -146,15 +147,15 @@ def _success_table(facts: dict[str, Any]) -> Table:
     rows = zip(cells["adversaries"], cells["success"], cells["judged"], strict=True)
     for name, successes, judged in rows:
         shown = [
-            _percent(success) if alike else f"{_percent(success)} (n = {n})"
+            percent(success) if alike else f"{percent(success)} (n = {n})"
             for success, n in zip(successes, judged, strict=True)
         ]
         mean = facts["mean"][name]["mean"]
-        table.add_row(Text(name), *shown, _percent(mean))
+        table.add_row(Text(name), *shown, percent(mean))
     return table
 
 
-def _worst_cases(worst: dict[str, Any]) -> Table:
+def worst_cases(worst: dict[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -169,7 +170,7 @@ def _worst_cases(worst: dict[str, Any]) -> Table:
     return table
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"
 
 

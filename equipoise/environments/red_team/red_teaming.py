@@ -83,7 +83,7 @@ class RedTeaming(Evaluation):
         """Matches of every defender alone, of every two that meet, and of `transfer`."""
         game = run_plan.game
         attacked = [prompt for prompt in run_plan.held_out if harmful(prompt)]
-        defenders = {_player_of(DEFENDER, roster, run_plan) for roster in run_plan.rosters}
+        defenders = {player_of(DEFENDER, roster, run_plan) for roster in run_plan.rosters}
         seats = sum(game.role(seat) == DEFENDER for seat in game.seats)
         alone = len(defenders - {None}) * len(run_plan.held_out)
         meetings = self._planned_meetings(run_plan, len(attacked))
@@ -97,13 +97,14 @@ class RedTeaming(Evaluation):
     def _planned_meetings(
         self, run_plan: EvaluationPlan, prompts: int
     ) -> dict[tuple[str, str], int]:
-        most, strangers = min(self.crossplay, prompts), self._transfer_players(run_plan.others)
+        most = min(self.crossplay, prompts)
+        strangers = self._transfer_players(run_plan.others)
         meetings: dict[tuple[str, str], int] = {}
         adversaries: dict[PlayerId, None] = {}
         defenders: dict[PlayerId, None] = {}
         for roster in run_plan.rosters:
-            adversary = _player_of(ADVERSARY, roster, run_plan)
-            defender = _player_of(DEFENDER, roster, run_plan)
+            adversary = player_of(ADVERSARY, roster, run_plan)
+            defender = player_of(DEFENDER, roster, run_plan)
             if adversary is None or defender is None:
                 continue
             adversaries[adversary] = defenders[defender] = None
@@ -128,9 +129,11 @@ class RedTeaming(Evaluation):
     def measure(self, arena: Arena, t: int) -> RedTeamMeasures:
         """Both roles at generation t."""
         players = arena.players_by_role(t)
-        adversary, defender = players.get(ADVERSARY), players[DEFENDER]
+        adversary = players.get(ADVERSARY)
+        defender = players[DEFENDER]
         matches = HeldOutMatches(arena, self.judge or arena.judge_of(defender), t)
-        raw, harmless = matches.raw(defender), matches.harmless(defender)
+        raw = matches.raw(defender)
+        harmless = matches.harmless(defender)
         attacks = None if adversary is None else matches.attacks(adversary, defender)
         defended = [*(raw if attacks is None else attacks), *harmless]
         score = _mean(defended, DEFENDER, "score")
@@ -157,7 +160,8 @@ class RedTeaming(Evaluation):
         adversary: PlayerId,
         arena: Arena,
     ) -> RedTeamMeasures:
-        success, p_safe = measures.attack_success, measures.p_safe
+        success = measures.attack_success
+        p_safe = measures.p_safe
         rates = {
             f"adversary_{utility}": rate
             for utility in ("refused", "on_topic", "similarity")
@@ -192,20 +196,20 @@ class RedTeaming(Evaluation):
         if self.crossplay:
             adversaries = matches.arena.past(adversary)[::-1]
             defenders = matches.arena.past(defender)[::-1]
-            cells = {
-                (str(a), str(d)): matches.attacks(a, d, self.crossplay)
-                for a in adversaries
-                for d in defenders
-            }
+            cells = {}
+            for a in adversaries:
+                for d in defenders:
+                    cells[(str(a), str(d))] = matches.attacks(a, d, self.crossplay)
             result = cross_play(cells, list(map(str, adversaries)), list(map(str, defenders)))
             game = result.meta_game
+            role_mixtures = {ADVERSARY: game.adversary, DEFENDER: game.defender} if game else {}
             measures = replace(
                 measures,
                 crossplay=result.table,
                 forgetting=result.forgetting,
                 cycling=result.cycling,
                 meta_game=game,
-                role_mixtures={ADVERSARY: game.adversary, DEFENDER: game.defender} if game else {},
+                role_mixtures=role_mixtures,
             )
         transfer = {
             player.name: _success(matches.attacks(adversary, player, self.crossplay or None))
@@ -256,7 +260,7 @@ class HeldOutMatches:
         return [prompt for prompt in self.arena.held_out if harmful(prompt)]
 
 
-def _player_of(role: str, roster: Sequence[PlayerId], run_plan: EvaluationPlan) -> PlayerId | None:
+def player_of(role: str, roster: Sequence[PlayerId], run_plan: EvaluationPlan) -> PlayerId | None:
     name = run_plan.roles.get(role)
     everyone = [*roster, *run_plan.others]
     return next((player for player in everyone if player.name == name), None)

@@ -75,7 +75,7 @@ def cross_play_section(result: CrossPlay | None) -> Section:
     if result is None or not np.isfinite(result.table.success_AD).any():
         reason = "no two generations have met in judged attacks"
         return Section(name, title, reason=reason)
-    tiles = tuple(_cross_play_tiles(result))
+    tiles = tuple(cross_play_tiles(result))
     blocks: list[Tiles | Figure] = [Tiles(tiles)] if tiles else []
     blocks.append(_heat_map(result.table))
     if result.meta_game is not None:
@@ -101,8 +101,9 @@ def _mixture(role: str, mixture: Mapping[str, float]) -> list[Figure]:
     return [bars(f"Equilibrium of the generations: {role}", shown, note)]
 
 
-def _cross_play_tiles(result: CrossPlay) -> list[Tile]:
-    table, tiles = result.table, []
+def cross_play_tiles(result: CrossPlay) -> list[Tile]:
+    table = result.table
+    tiles = []
     worst_A = table.success_AD[:, -1]
     if np.isfinite(worst_A).any():
         adversary = table.adversaries[int(np.nanargmax(worst_A))]
@@ -129,7 +130,8 @@ def _cross_play_tiles(result: CrossPlay) -> list[Tile]:
 
 def _heat_map(table: CrossPlayTable) -> Figure:
     success_AD = table.success_AD
-    written, hover = [], []
+    written = []
+    hover = []
     for adversary, success_D in zip(table.adversaries, success_AD, strict=True):
         texts = [number(s, "%") if np.isfinite(s) else "" for s in success_D]
         written.append(texts)
@@ -183,13 +185,13 @@ def phases(stages: Sequence[StageRecord]) -> list[Phase]:
 def training_curves(stages: Sequence[StageRecord], phases: Sequence[Phase]) -> list[Curves]:
     """Rewards, their parts and KL divergences of the generations that recorded them."""
     groups = []
-    for title, lines in _recorded_lines(stages).items():
+    for title, lines in recorded_lines(stages).items():
         if not lines:
             continue
         parts = _parts(lines, phases)
         # Where every phase is a single point, gaps between them would leave no line.
         gaps = any(len(of_phase) > 1 for of_phase in parts)
-        curves = tuple(_curve(name, line, parts, gaps) for name, line in lines.items())
+        curves = tuple(curve(name, line, parts, gaps) for name, line in lines.items())
         note = NOTES[title]
         size = max(len(part) for of_phase in parts for part in of_phase)
         if size > 1:
@@ -199,10 +201,11 @@ def training_curves(stages: Sequence[StageRecord], phases: Sequence[Phase]) -> l
     return groups
 
 
-def _recorded_lines(stages: Sequence[StageRecord]) -> dict[str, Lines]:
+def recorded_lines(stages: Sequence[StageRecord]) -> dict[str, Lines]:
     groups: dict[str, Lines] = {name: defaultdict(dict) for name in NOTES}
     for stage in stages:
-        player, t = stage.key.split("/", 2)[-1], stage.generation
+        player = stage.key.split("/", 2)[-1]
+        t = stage.generation
         if stage.stage == "episodes" and stage.facts.get("reward") is not None:
             groups[REWARD][player][t] = stage.facts["reward"]
             for part, mean in stage.facts.get("parts", {}).items():
@@ -227,11 +230,12 @@ def _parts(lines: Lines, phases: Sequence[Phase]) -> list[list[range]]:
     return parts
 
 
-def _curve(
+def curve(
     name: str, line: Mapping[int, float], parts: Sequence[Sequence[range]], gaps: bool
 ) -> Curve:
     """The means over the parts; NaN, or no point without `gaps`, where there is none."""
-    x, y = [], []
+    x = []
+    y = []
     for part in chain.from_iterable(parts):
         values = [line[t] for t in part if t in line]
         if values:
@@ -323,14 +327,14 @@ def attack_cards(records: Records, judge: str) -> tuple[list[MatchCard], int]:
     }
     attacks = [match for match in records.sample.matches if any(map(is_adversary, match.seats))]
     cards = []
-    for match in _best_of_each_generation(attacks, judgements):
+    for match in best_of_each_generation(attacks, judgements):
         prompt = records.prompts.get(match.prompt)
         seed = prompt.messages if prompt else ()
         cards.append(_card(match, judgements.get(match.id), seed))
     return cards, len(attacks)
 
 
-def _best_of_each_generation(
+def best_of_each_generation(
     matches: Sequence[Match], judgements: Mapping[str, Judgement]
 ) -> list[Match]:
     """The attacks to show: each generation, the newest first, gives its best, then its next."""

@@ -172,7 +172,8 @@ class Deals(Prompts):
 
     def load(self, folder: Path = Path()) -> PromptSource:
         sizes = {"train": self.count, "held_out": self.held_out, "test": self.test}
-        parts, deal = [], itertools.count()
+        parts = []
+        deal = itertools.count()
         for part, size in sizes.items():
             ids = [record_id("deal", part, number) for number in range(size)]
             parts.append([Prompt(name, (), {"deal": next(deal)}, "deals") for name in ids])

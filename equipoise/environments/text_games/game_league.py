@@ -56,7 +56,8 @@ class GameLeague(Evaluation):
         return True
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
-        league, game = len(run_plan.league), run_plan.game
+        league = len(run_plan.league)
+        game = run_plan.game
         pairs = league * (league - 1) // 2
         each = len(run_plan.held_out) * self.samples * _seatings(len(game.seats))
         moves = sum(sum(game.moves(prompt).values()) for prompt in run_plan.held_out)
@@ -70,29 +71,31 @@ class GameLeague(Evaluation):
     def measure(self, arena: Arena, t: int) -> LeagueMeasures:
         """The league's pay-offs at generation t, win rates over the start, mixture and ratings."""
         newest = arena.learners(t) or arena.others()
-        league = [
-            old for player in arena.learners(t) for old in reversed(arena.past(player))
-        ] + arena.others()
+        league: list[PlayerId] = []
+        for player in arena.learners(t):
+            league.extend(reversed(arena.past(player)))
+        league += arena.others()
         judge = self.judge or arena.judge_of(newest[0])
-        results = [
-            meeting
-            for first, second in combinations(league, 2)
-            for meeting in self._meetings(arena, t, first, second, judge)
-        ]
+        results = []
+        for first, second in combinations(league, 2):
+            results.extend(self._meetings(arena, t, first, second, judge))
         table = tally(results, [str(player) for player in league])
         win_rates = {
             str(player): _win_rate(results, str(player), str(arena.past(player)[-1]))
             for player in arena.learners(t)
             if player.generation
         }
-        judges, tables = dict.fromkeys(newest, judge), dict.fromkeys(newest, table)
+        judges = dict.fromkeys(newest, judge)
+        tables = dict.fromkeys(newest, table)
         return league_measures(arena, judges, tables, scores={}, win_rates=win_rates)
 
     def _meetings(
         self, arena: Arena, t: int, first: PlayerId, second: PlayerId, judge: Judge
     ) -> Iterator[Meeting]:
         seats = arena.game.seats
-        alone = [(first, second)] if len(seats) == 2 else [(first, second), (second, first)]
+        alone = [(first, second)]
+        if len(seats) != 2:
+            alone.append((second, first))
         prompts = arena.held_out * self.samples
         label = f"league ×{self.samples}/{len(arena.held_out)}"
         for single, many in alone:
@@ -114,7 +117,8 @@ def _seatings(seats: int) -> int:
 
 
 def _win_rate(results: Sequence[Meeting], player: str, start: str) -> Estimate:
-    values, prompts = [], []
+    values = []
+    prompts = []
     for result in results:
         if {result.first, result.second} == {player, start} and result.value is not None:
             values.append(result.value if result.first == player else -result.value)

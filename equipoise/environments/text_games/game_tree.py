@@ -103,7 +103,8 @@ class GameTree:
         """payoff_NN of a game of two: the mean of both seatings, in the game's units."""
         assert self.utility_ZP.shape[1] == 2, "only two can meet in a table"
         reach_NPZ = np.stack([self.reach_ends(policy_F) for policy_F in policy_NF])
-        first_NZ, second_NZ = reach_NPZ[:, 0], reach_NPZ[:, 1]
+        first_NZ = reach_NPZ[:, 0]
+        second_NZ = reach_NPZ[:, 1]
         as_first_NN = (first_NZ * self.chance_Z * self.utility_ZP[:, 0]) @ second_NZ.T
         as_second_NN = (second_NZ * self.chance_Z * self.utility_ZP[:, 1]) @ first_NZ.T
         return (as_first_NN + as_second_NN) / 2
@@ -142,14 +143,15 @@ class _Walk:
             )
         self._visit(self.game.spiel.new_initial_state(), 1.0, [()] * self.game.players)
         sizes = [len(state.moves) for state in self.states]
+        ends: list[tuple[int, ...]] = []
+        for paths in self.ends:
+            ends.extend(paths)
         return GameTree(
             self.game,
             self.states,
             np.repeat(np.arange(len(sizes)), sizes),
             self._pad(self.own_paths),
-            self._pad([path for end in self.ends for path in end]).reshape(
-                len(self.ends), self.game.players, -1
-            ),
+            self._pad(ends).reshape(len(self.ends), self.game.players, -1),
             np.array(self.chances),
             np.array(self.utilities),
         )
@@ -212,22 +214,22 @@ class ReadPolicy(NamedTuple):
     illegal_S: np.ndarray
 
 
-class Reading(NamedTuple):
+class TreeQuestions(NamedTuple):
     """Questions to a model: `answers`, each once, and place_F, their index by place."""
 
     answers: list[Answer]
     place_F: np.ndarray
 
     @classmethod
-    def of(cls, tree: GameTree) -> Reading:
+    def of(cls, tree: GameTree) -> TreeQuestions:
         """All moves at all states; states with the same view are read once."""
         write = tree.game.answer_form.write
         places: dict[Answer, int] = {}
-        place_F = [
-            places.setdefault((state.view.messages, write(move)), len(places))
-            for state in tree.states
-            for move in state.view.actions
-        ]
+        place_F = []
+        for state in tree.states:
+            for move in state.view.actions:
+                answer = (state.view.messages, write(move))
+                place_F.append(places.setdefault(answer, len(places)))
         return cls(list(places), np.array(place_F))
 
     def policy(self, tree: GameTree, logprobs: Sequence[float]) -> ReadPolicy:

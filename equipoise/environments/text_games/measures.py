@@ -127,7 +127,8 @@ def _array(rows: Sequence[Sequence[float]]) -> np.ndarray:
 def _policies(measures: NashConvMeasures) -> Iterator[Table]:
     """A table of each newest policy."""
     for player, policy in measures.policies.items():
-        rows, place = [], 0
+        rows = []
+        place = 0
         for state, moves in zip(measures.states, measures.moves, strict=True):
             chances = policy[place : place + len(moves)]
             place += len(moves)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
-from equipoise.environments.text_games.game_tree import GameTree, Reading, game_tree
+from equipoise.environments.text_games.game_tree import GameTree, TreeQuestions, game_tree
 from equipoise.environments.text_games.measures import MOST_STATES, NashConvMeasures
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.errors import ConfigError, DataError
@@ -78,7 +78,7 @@ class NashConv(Evaluation):
         newest = arena.learners(t) or arena.others()
         pasts = {player: arena.past(player) for player in newest}
         league = [old for past in pasts.values() for old in reversed(past)]
-        reading = Reading.of(tree)
+        reading = TreeQuestions.of(tree)
         # the newest first: they are in memory, and the past is recorded
         policies = {
             player: reading.policy(tree, arena.logprobs(player, reading.answers))
@@ -87,26 +87,29 @@ class NashConv(Evaluation):
 
         def mixture_nash_conv(players: Sequence[PlayerId], weight_N: np.ndarray) -> float:
             policy_NF = np.stack([policies[player].policy_F for player in players])
-            return _nash_conv(tree, tree.mixture(policy_NF, weight_N))
+            return nash_conv(tree, tree.mixture(policy_NF, weight_N))
 
-        payoff_NN = _payoffs(tree, [policies[player].policy_F for player in league])
+        payoff_NN = payoffs(tree, [policies[player].policy_F for player in league])
         mixture_N = arena.solver.solve(payoff_NN) if len(payoff_NN) else np.zeros(0)
-        lasts = {str(p): _nash_conv(tree, policies[p].policy_F) for p in newest}
+        lasts = {str(p): nash_conv(tree, policies[p].policy_F) for p in newest}
         averages = {
             str(player): mixture_nash_conv(past, np.ones(len(past)))
             for player, past in pasts.items()
         }
         shown = tree.states if len(tree.states) <= MOST_STATES else []
+        mixture = dict(zip(map(str, league), mixture_N.tolist(), strict=False))
+        illegal = {str(p): float(policies[p].illegal_S.mean()) for p in newest}
+        worst_illegal = {str(p): float(policies[p].illegal_S.max()) for p in newest}
         return NashConvMeasures(
             players=[str(player) for player in league],
             payoff=payoff_NN.tolist(),
-            mixture=dict(zip(map(str, league), mixture_N.tolist(), strict=False)),
+            mixture=mixture,
             nash_conv=lasts,
             average=averages,
             mixture_nash_conv=mixture_nash_conv(league, mixture_N) if len(mixture_N) else None,
-            uniform=_nash_conv(tree, tree.uniform()),
-            illegal={str(p): float(policies[p].illegal_S.mean()) for p in newest},
-            worst_illegal={str(p): float(policies[p].illegal_S.max()) for p in newest},
+            uniform=nash_conv(tree, tree.uniform()),
+            illegal=illegal,
+            worst_illegal=worst_illegal,
             exploitability=max(lasts.values()),
             average_exploitability=max(averages.values()),
             states=[state.key for state in shown],
@@ -115,7 +118,7 @@ class NashConv(Evaluation):
         )
 
 
-def _payoffs(tree: GameTree, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
+def payoffs(tree: GameTree, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
     """payoff_NN in shares of the most that is paid; empty but for two players, constant sum."""
     spiel = tree.game.spiel
     if tree.game.players != 2 or spiel.utility_sum() is None:
@@ -123,7 +126,7 @@ def _payoffs(tree: GameTree, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
     return (tree.payoffs(policy_NF) - spiel.utility_sum() / 2) / spiel.max_utility()
 
 
-def _nash_conv(tree: GameTree, policy_F: np.ndarray) -> float:
+def nash_conv(tree: GameTree, policy_F: np.ndarray) -> float:
     return tree.nash_conv([policy_F] * tree.game.players)
 
 
@@ -159,7 +162,7 @@ class NashConvBenchmark(Benchmark):
             raise DataError(f"game: 'nash_conv' needs a game of open_spiel, not '{self.game.kind}'")
         self.game.check()
         choices: dict[tuple, list[str]] = {}
-        for messages, text in Reading.of(self.tree).answers:
+        for messages, text in TreeQuestions.of(self.tree).answers:
             choices.setdefault(messages, []).append(text)
         items = []
         for number, (messages, texts) in enumerate(choices.items()):
@@ -190,25 +193,25 @@ class NashConvBenchmark(Benchmark):
     def summary(self, scores: Sequence[ItemScores], items: Items) -> BenchmarkResult:
         """NashConv of the policy, with that of uniform play in the note."""
         tree = self.tree
-        reading = Reading.of(tree)
-        logprobs = {
-            (item.prompt.messages, text): logprob
-            for item, row in zip(items, scores, strict=True)
-            for text, logprob in zip(item.choices, row.facts["logprobs"], strict=True)
-        }
+        reading = TreeQuestions.of(tree)
+        logprobs = {}
+        for item, row in zip(items, scores, strict=True):
+            for text, logprob in zip(item.choices, row.facts["logprobs"], strict=True):
+                logprobs[(item.prompt.messages, text)] = logprob
         policy = reading.policy(tree, [logprobs[answer] for answer in reading.answers])
         exact = {
-            "nash_conv": _nash_conv(tree, policy.policy_F),
+            "nash_conv": nash_conv(tree, policy.policy_F),
             "illegal": float(policy.illegal_S.mean()),
         }
-        uniform = _nash_conv(tree, tree.uniform())
+        uniform = nash_conv(tree, tree.uniform())
+        metrics = {
+            name: Estimate(value, None, None, len(tree.states)) for name, value in exact.items()
+        }
         return msgspec.structs.replace(
             super().summary(scores, items),
             unscored=0,
             no_shares=("nash_conv",),
-            metrics={
-                name: Estimate(value, None, None, len(tree.states)) for name, value in exact.items()
-            },
+            metrics=metrics,
             note=f"over {len(tree.states)} information states of "
             f"{tree.game.name}; NashConv of uniform play: {uniform:.4f}",
         )

@@ -113,7 +113,8 @@ class OpenSpiel(TextGame):
             if key not in settings:
                 hint = nearest(key, settings) if settings else "it has none"
                 raise ConfigError(f"game.parameters: {self.name} has no setting '{key}'; {hint}")
-        least, most = kind.min_num_players, kind.max_num_players
+        least = kind.min_num_players
+        most = kind.max_num_players
         if not least <= self.players <= most:
             number = f"{least}" if least == most else f"{least} to {most}"
             raise ConfigError(
@@ -196,7 +197,11 @@ class OpenSpiel(TextGame):
             index = legal_index(self.answer_form.read(answer), view.actions)
             if index is not None:
                 return index, mistakes
-            view = self.repeat_view(view, answer)
+            text = self._again.render(
+                moves=", ".join(view.actions), form=self.answer_form.instruction
+            )
+            messages = (*view.messages, Message("assistant", answer), user(text))
+            view = View(messages, view.actions)
         return None, 1 + self.retries
 
     def legal_moves(self, state: Any) -> dict[str, int]:
@@ -235,12 +240,6 @@ class OpenSpiel(TextGame):
         )
         return user(text)
 
-    def repeat_view(self, view: View, answer: str) -> View:
-        """The view after an answer that was no legal move."""
-        text = self._again.render(moves=", ".join(view.actions), form=self.answer_form.instruction)
-        messages = (*view.messages, Message("assistant", answer), user(text))
-        return View(messages, view.actions)
-
     @cached_property
     def _question_template(self) -> Template:
         known = ("rules", "seat", "state", "moves", "form")
@@ -252,7 +251,8 @@ class OpenSpiel(TextGame):
 
     def forfeit_returns(self, loser: int) -> list[float]:
         """Everybody's pay-off where a seat loses by an illegal move."""
-        least, total = self.spiel.min_utility(), self.spiel.utility_sum()
+        least = self.spiel.min_utility()
+        total = self.spiel.utility_sum()
         others = 0.0
         if total is not None and self.players > 1:
             others = (total - least) / (self.players - 1)
@@ -280,18 +280,16 @@ def rules_in_words(name: str) -> str:
     stage = name.removeprefix("repeated_game(stage_game=").partition("(")[0]
     if stage in _kinds() and stage.startswith("matrix_"):
         rounds = "Both move at once, without seeing each other's move."
-        return f"{rounds} {_payoffs(pyspiel().load_matrix_game(stage))}"
+        game = pyspiel().load_matrix_game(stage)
+        cells = []
+        for row in range(game.num_rows()):
+            for column in range(game.num_cols()):
+                first, second = (game.player_utility(player, row, column) for player in (0, 1))
+                moves = f"{game.row_action_name(row)} and {game.col_action_name(column)}"
+                cells.append(f"{moves}: {first:g} and {second:g}".lower())
+        payoffs = f"What player 0 and player 1 get when they play … and …: {'; '.join(cells)}."
+        return f"{rounds} {payoffs}"
     return RULES.get(name.partition("(")[0], "")
-
-
-def _payoffs(game: Any) -> str:
-    cells = []
-    for row in range(game.num_rows()):
-        for column in range(game.num_cols()):
-            names = game.row_action_name(row), game.col_action_name(column)
-            values = (game.player_utility(0, row, column), game.player_utility(1, row, column))
-            cells.append(f"{names[0]} and {names[1]}: {values[0]:g} and {values[1]:g}".lower())
-    return f"What player 0 and player 1 get when they play … and …: {'; '.join(cells)}."
 
 
 def state_in_words(name: str, state: Any, player: int) -> str:
@@ -316,7 +314,8 @@ def kuhn_poker(state: Any, player: int) -> str:
     """The player's card, and everybody's moves."""
     players = state.num_players()
     history = state.history()
-    dealt, moves = history[:players], history[players:]
+    dealt = history[:players]
+    moves = history[players:]
     played = [
         f"{'you' if i % players == player else f'player {i % players}'} {('pass', 'bet')[move]}"
         for i, move in enumerate(moves)

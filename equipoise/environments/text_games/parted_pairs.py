@@ -114,7 +114,9 @@ class MeanOutcomes(AtStates):
         legal: dict[str, list[float]] = {move: [] for move in passages[0].turn.view.actions}
         for passage in passages:
             legal.get(passage.turn.move.text, []).append(passage.score)
-        made = [score for scores in legal.values() for score in scores]
+        made: list[float] = []
+        for scores in legal.values():
+            made.extend(scores)
         if not made:
             yield "illegal"
             return
@@ -124,12 +126,13 @@ class MeanOutcomes(AtStates):
             ranked.append(ScoredAnswer(move, total / (len(scores) + self.prior)))
         ranked.sort(key=lambda answer: -answer.score)
         for better, worse in combinations(ranked, 2):
-            yield _pair_at(passages[0], better, worse)
+            yield pair_at(passages[0], better, worse)
 
 
 def _move(turn: Turn) -> str:
     """The legal move that an answer makes, or what it has in the form asked for, or else all."""
-    text, first = turn.move.text, "".join(message.content for message in turn.view.messages[:1])
+    text = turn.move.text
+    first = "".join(message.content for message in turn.view.messages[:1])
     for form in FORMS.values():
         index = legal_index(form.read(text), turn.view.actions)
         if index is not None:
@@ -145,10 +148,10 @@ def _pair(first: Passage, second: Passage) -> Pair | str:
         return "tie"
     better, worse = sorted((first, second), key=lambda passage: -passage.score)
     chosen, rejected = (ScoredAnswer(p.turn.move.text, p.score) for p in (better, worse))
-    return _pair_at(better, chosen, rejected, worse.match.id)
+    return pair_at(better, chosen, rejected, worse.match.id)
 
 
-def _pair_at(passage: Passage, better: ScoredAnswer, worse: ScoredAnswer, *more: str) -> Pair:
+def pair_at(passage: Passage, better: ScoredAnswer, worse: ScoredAnswer, *more: str) -> Pair:
     """The pair at a passage's state; `more`: what else tells it from others."""
     pair = pair_of(passage.match, passage.turn.view.messages, better, worse)
     # one match may part from others at several states

@@ -69,7 +69,7 @@ class TextArena(TextGame):
             )
         dice = OwnDice(0)
         try:
-            dice.call(dice.call(_environment, self, 0).get_observation)
+            dice.call(dice.call(environment, self, 0).get_observation)
         except LibraryError as error:
             raise ConfigError(
                 f"game: {self.name} cannot be set up for {self.players} players: {error}"
@@ -87,12 +87,13 @@ class TextArena(TextGame):
 
     def _play(self, seed: int) -> Play:
         dice = OwnDice(seed)
-        env = dice.call(_environment, self, seed)
+        env = dice.call(environment, self, seed)
         chats: dict[int, list[Message]] = {i: [] for i in range(self.players)}
         illegal = dict.fromkeys(self.seats, 0)
         for _ in range(self.longest):
             player, observations = dice.call(env.get_observation)
-            chat, seat = chats[player], self.seats[player]
+            chat = chats[player]
+            seat = self.seats[player]
             news = _news(env, player, observations)
             if not chat and self.form != "whole":
                 news = f"{news}\n{self.answer_form.instruction}"
@@ -142,7 +143,7 @@ def _errors(env: Any) -> int:
     return getattr(env.state, "error_count", 0)
 
 
-def _environment(game: TextArena, seed: int) -> Any:
+def environment(game: TextArena, seed: int) -> Any:
     library = textarena()
     # some games print what they set up, or what they cannot download
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -179,16 +180,21 @@ class OwnDice:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call the library with this match's dice. Raises LibraryError where it raises."""
-        python, legacy = random.getstate(), np.random.get_state()
+        python = random.getstate()
+        legacy = np.random.get_state()
         random.setstate(self._python)
         np.random.set_state(self._numpy)
         try:
             return function(*arguments)
         # A game of the library may raise anything on an odd move, and the run goes on.
         except Exception as error:
-            raise LibraryError(f"{type(error).__name__}: {_plain(error)}") from error
+            lines = [line.strip() for line in str(error).splitlines()]
+            text = next((line for line in lines if line.strip("*")), "no reason given")
+            plain = f"{text} {NLTK}" if text.startswith("Resource") else text
+            raise LibraryError(f"{type(error).__name__}: {plain}") from error
         finally:
-            self._python, self._numpy = random.getstate(), np.random.get_state()
+            self._python = random.getstate()
+            self._numpy = np.random.get_state()
             random.setstate(python)
             np.random.set_state(legacy)
 
@@ -207,9 +213,3 @@ class _Eliminated(list):
         if self._looks > MOST_LOOKS:
             raise RuntimeError("everybody is out, and the game has no winner")
         return super().__contains__(player)
-
-
-def _plain(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    text = next((line for line in lines if line.strip("*")), "no reason given")
-    return f"{text} {NLTK}" if text.startswith("Resource") else text

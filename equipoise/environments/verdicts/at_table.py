@@ -37,15 +37,19 @@ class TableMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def rows(cls, history: History[TableMeasures]) -> Sequence[Quantity]:
+        if history.last is None:
+            return []
         kinds = {"roles": "", "control": " without a debate", "gain": ", gain by debate"}
-        return [
-            Quantity(title=name + what, read=partial(_read, kind, name), unit=None)
-            for kind, what in kinds.items()
-            for name in (getattr(history.last.measures, kind) if history.last else ())
-        ]
+        quantities: list[Quantity] = []
+        for kind, what in kinds.items():
+            for name in getattr(history.last.measures, kind):
+                read = partial(estimate_of, kind, name)
+                quantities.append(Quantity(title=name + what, read=read, unit=None))
+        return quantities
 
 
-def _read(kind: str, name: str, measures: TableMeasures) -> Estimate | None:
+def estimate_of(kind: str, name: str, measures: TableMeasures) -> Estimate | None:
+    """The mean of this name among `roles`, `control` or `gain`."""
     return getattr(measures, kind).get(name)
 
 
@@ -69,21 +73,25 @@ class AtTable(Evaluation):
         self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
     ) -> None:
         """Raises ConfigError where the schedule leaves a role without a player."""
-        if vacant := [role for role in game.roles if role not in player_of_role]:
+        vacant = [role for role in game.roles if role not in player_of_role]
+        if vacant:
             raise ConfigError(
                 f"evaluate: 'at_table' needs a player for each role, and {', '.join(vacant)} has "
                 "none; set schedule: {kind: roles, roles: {ROLE: PLAYER}}"
             )
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
-        game, times = run_plan.game, self.samples * len(run_plan.rosters)
+        game = run_plan.game
+        times = self.samples * len(run_plan.rosters)
         prompts = [*run_plan.held_out, *_controls(game, run_plan.held_out)]
         moves = times * sum(sum(game.moves(prompt).values()) for prompt in prompts)
-        judge, matches = self.judge or run_plan.judges[0], len(prompts) * times
+        judge = self.judge or run_plan.judges[0]
+        matches = len(prompts) * times
         return Workload(matches, moves, [(judge, matches, len(game.seats))])
 
     def measure(self, arena: Arena, t: int) -> TableMeasures:
-        players, learners = arena.players_by_role(t), arena.learners(t)
+        players = arena.players_by_role(t)
+        learners = arena.learners(t)
         judge = self.judge or arena.judge_of([*learners, *arena.others()][0])
 
         def values(prompts: Sequence[Prompt], label: str) -> Values:
@@ -91,18 +99,27 @@ class AtTable(Evaluation):
             played = arena.play(players, [*prompts] * self.samples, judge, t, label)
             return _values(arena.game, played, {p.id: p for p in prompts})
 
-        of_all, controls = values(arena.held_out, "all"), _controls(arena.game, arena.held_out)
+        of_all = values(arena.held_out, "all")
+        controls = _controls(arena.game, arena.held_out)
         silent = values(controls, SILENT) if controls else {}
         means = {name: Estimate.of(mean_score(of_role)) for name, of_role in of_all.items()}
-        scores = {str(player): means[str(player)] for player in learners if str(player) in means}
-        names = [name for name in means if name not in map(str, players.values())]
+        everyone = {str(player) for player in players.values()}
+        measured = map(str, learners)
+        scores = {name: means[name] for name in measured if name in means}
+        roles = {name: mean for name, mean in means.items() if name not in everyone}
+        control: dict[str, Estimate] = {}
+        gain: dict[str, Estimate] = {}
+        for name in roles:
+            if name in silent:
+                control[name] = Estimate.of(mean_score(silent[name]))
+                gain[name] = mean_gain(of_all[name], silent[name])
         return TableMeasures(
-            players=sorted(map(str, set(players.values()))),
+            players=sorted(everyone),
             scores=scores,
             score=mean_of(scores),
-            roles={name: means[name] for name in names},
-            control={n: Estimate.of(mean_score(silent[n])) for n in names if n in silent},
-            gain={n: _gain(of_all[n], silent[n]) for n in names if n in silent},
+            roles=roles,
+            control=control,
+            gain=gain,
         )
 
 
@@ -117,15 +134,22 @@ def _values(game: Game, played: Sequence[JudgedMatch], prompts: Mapping[str, Pro
     for match, judgement in played:
         prompt = str(prompts[match.prompt].facts.get(SILENT, match.prompt))
         for seat, player in match.seats.items():
+            role = game.role(seat)
             for utility, value in judgement.utilities(seat).items():
-                role = game.role(seat)
                 if utility == "score":
                     values[str(player)][prompt].append(value)
-                values[role if utility == "score" else f"{role}, {utility}"][prompt].append(value)
+                    values[role][prompt].append(value)
+                else:
+                    values[f"{role}, {utility}"][prompt].append(value)
     return values
 
 
-def _gain(values: Mapping[str, Sequence[float]], silent: Mapping[str, Sequence[float]]) -> Estimate:
+def mean_gain(
+    values: Mapping[str, Sequence[float]], silent: Mapping[str, Sequence[float]]
+) -> Estimate:
     """The difference of the means, by prompts."""
-    both = [fmean(values[prompt]) - fmean(silent[prompt]) for prompt in values if prompt in silent]
-    return Estimate.of(mean_interval(both))
+    differences = []
+    for prompt, of_prompt in values.items():
+        if prompt in silent:
+            differences.append(fmean(of_prompt) - fmean(silent[prompt]))
+    return Estimate.of(mean_interval(differences))

@@ -159,9 +159,9 @@ class ChallengeJudge(Judge):
         return [seat for seat in match.seats if seat != GUIDE and seat in {PROPOSER, *moved}]
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        parts = [_answers_of(match, prompts[match.prompt]) for match in matches]
+        parts = [answers_of(match, prompts[match.prompt]) for match in matches]
         if self.answers is None:
-            golds = [self.judgement(part, _by_majority(part)) for part, _ in parts]
+            golds = [self.judgement(part, by_majority(part)) for part, _ in parts]
         else:
             by_id = {prompt.id: prompt for _, prompt in parts}
             golds = self.answers.checked_judgements([part for part, _ in parts], by_id)
@@ -195,7 +195,7 @@ class ChallengeJudge(Judge):
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
 
-def _answers_of(match: Match, prompt: Prompt) -> tuple[Match, Prompt]:
+def answers_of(match: Match, prompt: Prompt) -> tuple[Match, Prompt]:
     """The answers as a match of their own, and the question that they were given."""
     turns = tuple(turn for turn in match.turns if turn.seat.startswith(ANSWER))
     messages = turns[0].view.messages if turns else ()
@@ -205,7 +205,7 @@ def _answers_of(match: Match, prompt: Prompt) -> tuple[Match, Prompt]:
     return part, Prompt(identity, messages, prompt.facts, prompt.source)
 
 
-def _by_majority(part: Match) -> dict[str, dict[str, float]]:
+def by_majority(part: Match) -> dict[str, dict[str, float]]:
     texts = {seat: plain_text(turn.move.text) for seat, turn in last_answers(part).items()}
     common = Counter(filter(None, texts.values())).most_common(1)
     most = common[0][0] if common else None

@@ -69,7 +69,9 @@ class Judged(QuestionSettings, Game):
     def judge_seats(self) -> tuple[str, ...]:
         """`judge`; of several `judge 1`, `judge 2`, …"""
         numbers = range(1, self.judges + 1)
-        return (JUDGE,) if self.judges == 1 else tuple(f"{JUDGE} {n}" for n in numbers)
+        if self.judges == 1:
+            return (JUDGE,)
+        return tuple(f"{JUDGE} {n}" for n in numbers)
 
     @property
     def seats(self) -> tuple[str, ...]:

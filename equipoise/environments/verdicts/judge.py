@@ -119,7 +119,9 @@ class Verdict(Judge):
         for turn in match.turns[len(turns) :]:
             shown, reading = self.game.verdict(prompt, turns, turn)
             p = reading.value
-            wins[turn.seat] = p if p is None or shown == self.game.compared else 1 - p
+            if p is not None and shown != self.game.compared:
+                p = 1 - p
+            wins[turn.seat] = p
             votes.append(reading.vote(str(match.seats[turn.seat]), *shown))
         known = [p for p in wins.values() if p is not None]
         paid = [fmean(known), 1 - fmean(known)] if known else []
@@ -130,7 +132,12 @@ class Verdict(Judge):
             both = [golden[seat] for seat in self.game.compared if seat in golden]
             reasons += [gold.reason] if len(both) < 2 else []
             right = _lead(*both) if len(both) == 2 else None
-            paid = paid if self.pays == "verdict" else both if right is not None else []
+            if self.pays == "verdict":
+                paid = paid
+            elif right is not None:
+                paid = both
+            else:
+                paid = []
         scores = dict(zip(self.game.compared, paid, strict=False))
         scores |= {seat: golden[seat] for seat in self._others(match) if seat in golden}
         for seat, p in wins.items():

@@ -186,7 +186,8 @@ class ProverVerifierJudge(Judge):
     def _judge(
         self, game: ProverVerifier, match: Match, prompt: Prompt, gold: Judgement
     ) -> Judgement:
-        turns, right = match.last_turns(), gold.by_seat("score")
+        turns = match.last_turns()
+        right = gold.by_seat("score")
         scores: dict[str, dict[str, float]] = {}
         reasons = [gold.reason] if gold.reason else []
         votes: list[Vote] = []
@@ -196,7 +197,8 @@ class ProverVerifierJudge(Judge):
             reply = turns[verifier].move
             grade = game.grade(turns[verifier])
             votes.append(grade.vote(str(match.seats[verifier]), prover))
-            v, g = grade.value, right.get(prover)
+            v = grade.value
+            g = right.get(prover)
             if g is not None and not 0 <= g <= 1:
                 raise ConfigError("judge.gold: its scores must lie between 0 and 1, as shares do")
             if reply.finish == "error":

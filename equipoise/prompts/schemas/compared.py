@@ -133,7 +133,8 @@ def read_scored_list(columns: Columns, options: RowOptions) -> Reading:
                 label = read_label(detail.pop(label_key), f"{place}: answer {number}: {label_key}")
             details.append(detail)
         else:
-            text, score = item, (None, "")
+            text = item
+            score = (None, "")
         texts.append(text)
         scores.append(score)
         labels.append(label)
@@ -269,7 +270,8 @@ def read_comparison(columns: Columns, options: RowOptions) -> Reading:
             agree(columns, asked_in or "prompt", question, messages)
         messages = with_tools(columns, with_system(columns, messages))
     elif question:
-        messages, answers = question, chats
+        messages = question
+        answers = chats
     else:
         raise DataError(
             f"{columns.where}: {names[0]} and {names[1]} answer no question; name its column "

@@ -203,11 +203,14 @@ def read_gtalign(columns: Columns, options: RowOptions) -> Reading:
     single = extra.get("single_turn_prompt")
     text = options.text
     if text == "prompt":
-        chat, name = row.get("prompt"), "prompt"
+        chat = row.get("prompt")
+        name = "prompt"
     elif text == "chat" and extra.get("chat_history"):
-        chat, name = extra["chat_history"], "extra_info.chat_history"
+        chat = extra["chat_history"]
+        name = "extra_info.chat_history"
     else:
-        chat, name = single, "extra_info.single_turn_prompt"
+        chat = single
+        name = "extra_info.single_turn_prompt"
     if chat is None:
         raise DataError(f"{where}: no {name}")
     source = str(row["data_source"])

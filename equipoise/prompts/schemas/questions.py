@@ -52,7 +52,8 @@ def is_implicit_preference(columns: Columns, options: RowOptions) -> bool:
 
 
 def is_stepwise(columns: Columns, options: RowOptions) -> bool:
-    steps, labels = columns.values.get("completions"), columns.values.get("labels")
+    steps = columns.values.get("completions")
+    labels = columns.values.get("labels")
     both = isinstance(steps, list) and isinstance(labels, list)
     return both and has_question(columns, options)
 
@@ -154,7 +155,8 @@ def read_question_with_answers(columns: Columns, options: RowOptions) -> Reading
         return Reading(conversation, answers, asked_in=name, learned=())
     context = tuple(sorted(chat.unlearned))
     if len(context) == sum(message.role == "assistant" for message in chat.messages):
-        marks, context = {**marks, "weight": 0.0}, ()
+        marks = {**marks, "weight": 0.0}
+        context = ()
     answer = answer_of(chat.messages, place, context=context, **marks)
     return Reading(question, [answer], asked_in=name)
 

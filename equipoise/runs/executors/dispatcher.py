@@ -22,7 +22,7 @@ from equipoise.runs.executors.units import (
     METRICS,
     Act,
     Beginnings,
-    Judged,
+    JudgeMatches,
     Learn,
     Logprobs,
     Part,
@@ -131,7 +131,7 @@ def submit(
 
     def moves() -> list[list[Move]]:
         results = map(result_of, units, futures)
-        return _split_by_request(len(requests), table[0], _heard(results))
+        return split_by_request(len(requests), table[0], _heard(results))
 
     return moves
 
@@ -141,7 +141,7 @@ def answer_here(requests: Sequence[MoveRequest], rows: int) -> list[list[Move]]:
     table = _table(requests)
     actors = [request.actor for request in requests]
     moves = concatenate(act_by_rows(actors, *part) for part in cut(rows, *table))
-    return _split_by_request(len(requests), table[0], moves)
+    return split_by_request(len(requests), table[0], moves)
 
 
 def _table(requests: Sequence[MoveRequest]) -> tuple[list[int], list[View], list[int]]:
@@ -150,7 +150,7 @@ def _table(requests: Sequence[MoveRequest]) -> tuple[list[int], list[View], list
     return by, views, concatenate(request.seeds for request in requests)
 
 
-def _split_by_request(count: int, by: Sequence[int], moves: Sequence[Move]) -> list[list[Move]]:
+def split_by_request(count: int, by: Sequence[int], moves: Sequence[Move]) -> list[list[Move]]:
     made: list[list[Move]] = [[] for _ in range(count)]
     for n, move in zip(by, moves, strict=True):
         made[n].append(move)
@@ -231,11 +231,12 @@ class Dispatcher:
         if self.pool is None:
             return concatenate(judge.checked_judgements(part, prompts) for part in parts)
         context = judge.judge_context
-        of_judge, game = Part.of(judge), Part.of(context.game)
-        units: list[Judged] = []
+        of_judge = Part.of(judge)
+        game = Part.of(context.game)
+        units: list[JudgeMatches] = []
         for part in parts:
             of_part = {match.prompt: prompts[match.prompt] for match in part}
-            units.append(Judged(of_judge, game, context.seed, list(part), of_part))
+            units.append(JudgeMatches(of_judge, game, context.seed, list(part), of_part))
         made: list[Judgement] = []
         for unit, results in zip(units, self.pool.results(units), strict=True):
             made += results

@@ -45,7 +45,8 @@ class Processes(Executor):
 
 def _devices() -> list[str]:
     """The accelerators that this process may use, by the names that CUDA knows."""
-    if named := os.environ.get("CUDA_VISIBLE_DEVICES"):
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named:
         return [name.strip() for name in named.split(",")]
     import torch
 
@@ -61,7 +62,11 @@ class _Process:
 
     def do(self, order: bytes) -> bytes:
         """Hand the order over, and wait for the result."""
-        process = self._running()
+        if self._process is None:
+            command = python_command("equipoise.runs.executors.worker")
+            self._process = start_process(command, self._environ, stdin=PIPE, stdout=PIPE)
+            threading.Thread(target=end_where_stopped, args=(self._process,), daemon=True).start()
+        process = self._process
         try:
             send(_open(process.stdin), order)
             result = receive(_open(process.stdout))
@@ -70,13 +75,6 @@ class _Process:
         if result is None:
             raise WorkerLostError(self._end(process))
         return result
-
-    def _running(self) -> Process[bytes]:
-        if self._process is None:
-            command = python_command("equipoise.runs.executors.worker")
-            self._process = start_process(command, self._environ, stdin=PIPE, stdout=PIPE)
-            threading.Thread(target=end_where_stopped, args=(self._process,), daemon=True).start()
-        return self._process
 
     def _end(self, process: Process[bytes]) -> str:
         self._process = None

@@ -56,7 +56,7 @@ class RayCluster(Executor):
                 with library_starts():
                     ray.init(address=address, log_to_driver=False)
             except Exception as error:  # Ray has no class for it
-                raise _unreachable(address, error) from error
+                raise unreachable(address, error) from error
         silence(ray)
         self._check_room(ray)
         return WorkerPool(lambda i: RayWorker(ray, self.cpus, self.gpus), self.workers)
@@ -87,7 +87,7 @@ class RayCluster(Executor):
                 )
 
 
-def _unreachable(address: str | None, error: Exception) -> EquipoiseError:
+def unreachable(address: str | None, error: Exception) -> EquipoiseError:
     if address is None:
         return EquipoiseError(f"executor: Ray did not start on this machine: {first_line(error)}")
     return ConfigError(f"--ray-address: no Ray cluster answers at '{address}' ({error})")

@@ -89,7 +89,7 @@ class Beginnings(msgspec.Struct, frozen=True, tag=True):
     texts: list[str]
 
 
-class Judged(msgspec.Struct, frozen=True, tag=True):
+class JudgeMatches(msgspec.Struct, frozen=True, tag=True):
     """Judgements of matches, by a judge with a model of its own."""
 
     judge: Part
@@ -127,7 +127,7 @@ def act_by_rows(
 
 
 METRICS = "metrics.jsonl"  # of a training, in its folder
-Unit = Act | Logprobs | TokenSums | Beginnings | Judged | Learn | ReleaseAll
+Unit = Act | Logprobs | TokenSums | Beginnings | JudgeMatches | Learn | ReleaseAll
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -197,7 +197,7 @@ class UnitRunner:
             case Beginnings():
                 reader = cast(WordReader, self._actor(unit.by))
                 return reader.word_probabilities(unit.views, unit.texts)
-            case Judged():
+            case JudgeMatches():
                 return self._judge(unit)
             case Learn():
                 return self._learn(Path(unit.folder))
@@ -211,7 +211,7 @@ class UnitRunner:
             self._actors[by.key] = player.open(weights, self._resources)
         return self._actors[by.key]
 
-    def _judge(self, unit: Judged) -> list[Judgement]:
+    def _judge(self, unit: JudgeMatches) -> list[Judgement]:
         judge: Judge = unit.judge.built()
         context = JudgeContext(
             game=cast(Game, unit.game.built()),
@@ -259,7 +259,7 @@ RESULTS: Mapping[type, Any] = {
     Logprobs: list[tuple[float, int]],
     TokenSums: list[float],
     Beginnings: list[WordProbabilities | str],
-    Judged: list[Judgement],
+    JudgeMatches: list[Judgement],
     Learn: dict[str, Any],
 }
 """What a unit's result is read as."""

@@ -19,7 +19,6 @@ from equipoise.ledger.item_scores import (
     Answer,
     Answers,
     BenchmarkResult,
-    Item,
     Items,
     Judged,
     JudgeQuestion,
@@ -84,7 +83,10 @@ class SetMeasurement:
 
     def result(self, stage: str) -> BenchmarkResult:
         """The player's scores; each item's are recorded under `stage`. Raises NoSignal."""
-        run, benchmark, items, player = self.run, self.benchmark, self.items, self.player
+        run = self.run
+        benchmark = self.benchmark
+        items = self.items
+        player = self.player
         run.ledger.add_prompts([asked_prompt(item) for item in items], PART, player.generation)
         answers = self._answers(player)
         if benchmark.judge is None:
@@ -97,8 +99,13 @@ class SetMeasurement:
         result = benchmark.summary(scores, items)
         reasons = Counter(row.reason for row in scores if row.reason)
         if result.unscored and result.unscored == len(scores):
-            unread = _unread(run, benchmark)
-            raise NoSignal(f"{self.name}: no answer has a score. {most_common(reasons)}{unread}")
+            judge = benchmark.judge
+            example = ""
+            if judge is not None:
+                unread = unread_reply(run.ledger.without_score(judge.name, PART))
+                if unread:
+                    example = f". For example: {unread}. {advice(judge, unread)}"
+            raise NoSignal(f"{self.name}: no answer has a score. {most_common(reasons)}{example}")
         run.ledger.add_benchmark_scores(stage, scores)
         return msgspec.structs.replace(
             result,
@@ -128,7 +135,9 @@ class SetMeasurement:
 
     def _judge_games(self, judge: Judge) -> list[Judged]:
         """Have the judge score matches of a game, by item, sample and seat."""
-        played = self._games()
+        self._ask(self.items, self.player)
+        seed = self.run.config.seed
+        played = recorded_matches(self.run.ledger, seed, self.benchmark, self.items, self.player)
         prompts = [item.prompt for item, _ in played]
         judgements = self._judgements(judge, [match for _, match in played], prompts)
         judged = []
@@ -147,7 +156,8 @@ class SetMeasurement:
         self, judge: Judge, matches: Sequence[Match], prompts: Sequence[Prompt]
     ) -> list[Judgement]:
         """The judgement of each match on its prompt, made where none is recorded."""
-        run, generation = self.run, self.player.generation
+        run = self.run
+        generation = self.player.generation
         by_id = {prompt.id: prompt for prompt in prompts}
         run.ledger.add_prompts(by_id.values(), PART, generation)
         ids = [match.id for match in matches]
@@ -196,14 +206,9 @@ class SetMeasurement:
         answers = recorded_answers(self.run.ledger, seed, self.benchmark, sampled, player)
         return answers | _likelihoods(self.run, self.name, scored, player) if scored else answers
 
-    def _games(self) -> list[tuple[Item, Match]]:
-        """Every item with the matches on it, `samples` of each, the player in all seats."""
-        self._ask(self.items, self.player)
-        seed = self.run.config.seed
-        return recorded_matches(self.run.ledger, seed, self.benchmark, self.items, self.player)
-
     def _ask(self, items: Items, player: PlayerId) -> None:
-        run, benchmark = self.run, self.benchmark
+        run = self.run
+        benchmark = self.benchmark
         conversations = planned_conversations(run.config.seed, benchmark, items, player)
         known = run.ledger.recorded_ids("matches", [plan.id for plan in conversations])
         # What a killed measurement left are whole chunks, so that those that follow are composed as
@@ -223,13 +228,6 @@ class SetMeasurement:
             with within(run.monitor, len(chunk), moves_of(benchmark.game_played, chunk)):
                 made = play(chunk, benchmark.game_played, None, act)
             run.ledger.add_matches(made)
-
-
-def _unread(run: OpenRun, benchmark: Benchmark) -> str:
-    """One reply in which no verdict could be found, and what may help; "" for none."""
-    judge = benchmark.judge
-    unread = unread_reply(run.ledger.without_score(judge.name, PART)) if judge else ""
-    return f". For example: {unread}. {advice(judge, unread)}" if judge and unread else ""
 
 
 def _judge_context(run: OpenRun, benchmark: Benchmark) -> JudgeContext:

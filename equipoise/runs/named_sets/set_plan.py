@@ -75,19 +75,19 @@ def _plan(
     # Generation 0 of players that do not learn is recorded once and never asked again.
     times = measured if config.learning else 1
     names = config.measured
-    lengths = [_longest(benchmark, config.players[player]) for player in names]
+    lengths = [longest(benchmark, config.players[player]) for player in names]
     prompt_tokens = mean_tokens([item.prompt for item in answered])
     costs = [
         answers * _price(config.players[player], prompt_tokens, length)
         for player, length in zip(names, lengths, strict=True)
-        if _has_price(config.players[player])
+        if has_price(config.players[player])
     ]
     if judge is not None:
         read = prompt_tokens + seats * max(lengths) + TEMPLATE_TOKENS
         costs += [
-            len(names) * questions * _price(model, read, _longest(None, model))
+            len(names) * questions * _price(model, read, longest(None, model))
             for _, model in players_in(judge, "judge")
-            if _has_price(model)
+            if has_price(model)
         ]
     return SetPlan(
         name=name,
@@ -102,7 +102,7 @@ def _plan(
     )
 
 
-def _longest(benchmark: Benchmark | None, player: Player) -> int:
+def longest(benchmark: Benchmark | None, player: Player) -> int:
     """The most tokens of an answer; 0 for players that are no language models."""
     own = getattr(player, "max_new_tokens", 0)
     limit = benchmark.max_new_tokens if benchmark else None
@@ -111,12 +111,15 @@ def _longest(benchmark: Benchmark | None, player: Player) -> int:
 
 def mean_tokens(prompts: Sequence[Prompt]) -> float:
     """About how many tokens a prompt has."""
-    texts = [message.content for prompt in prompts for message in prompt.messages]
+    texts = []
+    for prompt in prompts:
+        for message in prompt.messages:
+            texts.append(message.content)
     length = sum(len(text.encode()) for text in texts)
     return length / BYTES_PER_TOKEN / max(1, len(prompts))
 
 
-def _has_price(player: Player) -> bool:
+def has_price(player: Player) -> bool:
     return isinstance(player, EndpointSettings) and player.prices is not None
 
 

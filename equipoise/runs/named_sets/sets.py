@@ -37,18 +37,18 @@ def named_sets(
     sets: dict[str, Benchmark] = {}
     variations = list(_variations(sweep))
     for given in on:
-        for base, values in _settings_of(given):
+        for base, values in settings_of(given):
             if judge is not None:
                 values.setdefault("judge", judge.settings())
             if values["kind"] == "prompts":
                 values = {**(below or {}), **values}
             for variation in variations:
-                name = _variation_name(base, variation)
+                name = variation_name(base, variation)
                 if name in sets:
                     raise ConfigError(
                         f"--on: two sets are called '{name}'; name one with NAME={name}"
                     )
-                sets[name] = _vary(name, values, overrides, variation)
+                sets[name] = vary(name, values, overrides, variation)
     return sets
 
 
@@ -66,12 +66,12 @@ def _variations(sweep: Sweep) -> Iterator[dict[str, Any]]:
     if isinstance(sweep, Mapping):
         values = {str(key): list(several) for key, several in sweep.items()}
     else:
-        values = dict(map(_parse_sweep, sweep))
+        values = dict(map(parse_sweep, sweep))
     for combination in product(*values.values()):
         yield dict(zip(values, combination, strict=True))
 
 
-def _parse_sweep(text: str) -> tuple[str, list[Any]]:
+def parse_sweep(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     several = parse_yaml(f"[{values}]", f"--sweep {shorten(text)}")
     if not equals or not key or not several:
@@ -79,18 +79,18 @@ def _parse_sweep(text: str) -> tuple[str, list[Any]]:
     return key, several
 
 
-def _variation_name(base: str, variation: Mapping[str, Any]) -> str:
+def variation_name(base: str, variation: Mapping[str, Any]) -> str:
     if not variation:
         return base
-    parts = ",".join(f"{key}={_value_text(value)}" for key, value in variation.items())
+    parts = ",".join(f"{key}={value_text(value)}" for key, value in variation.items())
     return f"{base}[{parts}]"
 
 
-def _vary(
+def vary(
     name: str, values: Mapping[str, Any], overrides: Overrides, variation: Mapping[str, Any]
 ) -> Benchmark:
     settings = json.loads(json.dumps(values))  # a copy that overrides may change
-    varied = {key: _value_text(value) for key, value in variation.items()}
+    varied = {key: value_text(value) for key, value in variation.items()}
     if varied:
         settings["varied"] = varied
     if isinstance(overrides, Mapping):
@@ -101,37 +101,37 @@ def _vary(
     return recipe_loader.component(Benchmark, settings, merged, f"--on {name}")
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A swept value as names have it."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text.replace("/", "_")
 
 
-def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
+def settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(given, Component | type) or not isinstance(given, str | Path | Mapping):
         given = recipe_loader.plain_values(given)
     if isinstance(given, list):  # a data frame's rows
         return [("given", {"kind": "prompts", "prompts": as_prompts(given)})]
     if isinstance(given, Mapping):
-        return _by_name(dict(recipe_loader.plain_values(given)))
+        return by_name(dict(recipe_loader.plain_values(given)))
     text = str(given)
     if text.startswith(("lm_eval:", "lm-eval:", "lm_eval/")):
         tasks = text[len("lm_eval:") :]
         raise ConfigError(f"--on {text}: write it as --on '{{kind: lm_eval, tasks: [{tasks}]}}'")
     name, equals, spec = text.partition("=")
     if equals and name.isidentifier():
-        [(_, values)] = _settings_of(spec)
+        [(_, values)] = settings_of(spec)
         return [(name, values)]
-    if text in Benchmark.known_kinds() or _is_import_path(text):
+    if text in Benchmark.known_kinds() or is_import_path(text):
         return [(text.rpartition(":")[2], {"kind": text})]
     if text.endswith((".yaml", ".yml")) or text.lstrip().startswith("{"):
-        return _by_name(recipe_loader.parse_mapping(text, "--on"))
-    _check_is_there(text)
+        return by_name(recipe_loader.parse_mapping(text, "--on"))
+    check_is_there(text)
     file_name = Path(text.partition("#")[0]).stem or text
     return [(file_name, {"kind": "prompts", "prompts": text})]
 
 
-def _check_is_there(text: str) -> None:
+def check_is_there(text: str) -> None:
     """Raises ConfigError for a bare word that is neither a benchmark nor a file."""
     if Path(text).suffix or "/" in text or "*" in text or Path(text).exists():
         return
@@ -146,12 +146,13 @@ def _check_is_there(text: str) -> None:
     if text.isidentifier():
         hint = f"; a task of lm-eval: --on '{{kind: lm_eval, tasks: [{text}]}}'"
     known = f"known: {', '.join(sorted(kinds))}"
-    if close := difflib.get_close_matches(text.lower(), kinds, 1, 0.75):
+    close = difflib.get_close_matches(text.lower(), kinds, 1, 0.75)
+    if close:
         known = f"did you mean '{close[0]}'?"
     raise ConfigError(f"--on {text}: no benchmark and no file is called so; {known}{hint}")
 
 
-def _by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     if "kind" in values:
         return [(str(values["kind"]), values)]
     if "prompts" in values:
@@ -162,6 +163,6 @@ def _by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _is_import_path(text: str) -> bool:
+def is_import_path(text: str) -> bool:
     module, colon, name = text.partition(":")
     return bool(colon) and name.isidentifier() and module.replace(".", "").isidentifier()

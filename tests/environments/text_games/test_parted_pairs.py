@@ -11,7 +11,7 @@ from test_open_spiel import DEALS, judged, played
 
 from equipoise.data.pairs import JudgedMatches
 from equipoise.environments.text_games.game import FORMS
-from equipoise.environments.text_games.game_tree import Reading, game_tree
+from equipoise.environments.text_games.game_tree import TreeQuestions, game_tree
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.parted_pairs import MeanOutcomes, PartedTrajectories
 from equipoise.errors import ConfigError
@@ -24,7 +24,7 @@ pytest.importorskip("pyspiel")
 @pytest.mark.parametrize("form", ["whole", "tagged"])
 def test_a_policy_is_renormalised_and_the_rest_is_reported(form):
     tree = game_tree(OpenSpiel(form=form), 1000)
-    reading = Reading.of(tree)
+    reading = TreeQuestions.of(tree)
     assert len(reading.answers) == 24
     written = {text for _, text in reading.answers}
     write = tree.game.answer_form.write
@@ -37,7 +37,7 @@ def test_a_policy_is_renormalised_and_the_rest_is_reported(form):
 
 def test_a_policy_without_any_mass_on_legal_moves_has_proportions_yet():
     tree = game_tree(OpenSpiel(), 1000)
-    reading = Reading.of(tree)
+    reading = TreeQuestions.of(tree)
     logprobs = [-2000.0 - (text == "bet") for _, text in reading.answers]
     read = reading.policy(tree, logprobs)
     assert read.policy_F[0] == pytest.approx(1 / (1 + np.exp(-1)))
@@ -46,7 +46,7 @@ def test_a_policy_without_any_mass_on_legal_moves_has_proportions_yet():
 
 def test_states_that_are_asked_alike_are_read_once():
     tree = game_tree(OpenSpiel(name="matrix_rps", text="open_spiel"), 1000)
-    assert len(Reading.of(tree).answers) == 6, "two seats, three moves"
+    assert len(TreeQuestions.of(tree).answers) == 6, "two seats, three moves"
 
 
 def test_parted_trajectories_are_pairs_of_moves_at_one_state():
