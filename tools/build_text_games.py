@@ -25,7 +25,7 @@ from pathlib import Path
 
 from equipoise import seeds
 from equipoise.environments import text_games
-from equipoise.environments.text_games.game_tree import GameTree, Reading
+from equipoise.environments.text_games.game_tree import GameTree, TreeQuestions
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.types import Message
 from tools.fresh_model import Size, new_model
@@ -51,7 +51,7 @@ def moves() -> dict[str, list[list[Example]]]:
     for name in GAMES:
         views: dict[tuple[Message, ...], list[Example]] = {}
         tree = GameTree.of(OpenSpiel.model_validate({"name": name, "rules": ""}), LARGEST)
-        for chat, text in Reading.of(tree).answers:
+        for chat, text in TreeQuestions.of(tree).answers:
             views.setdefault(chat, []).append((chat, text))
         by_game[name] = list(views.values())
     return by_game
