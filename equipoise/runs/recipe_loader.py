@@ -240,22 +240,22 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     filled = dict(values)
     player_defaults = filled.pop("player_defaults", None)
     if "players" in filled:
-        filled["players"] = over(player_defaults, values["players"])
+        filled["players"] = _over(player_defaults, values["players"])
     if "learners" in filled:
-        filled["learners"] = over(values.get("learner"), values["learners"])
+        filled["learners"] = _over(values.get("learner"), values["learners"])
     if "losses" in filled:
-        filled["losses"] = over(values.get("loss"), values["losses"])
+        filled["losses"] = _over(values.get("loss"), values["losses"])
     return filled
 
 
-def over(defaults: Any, components: Any) -> Any:
+def _over(defaults: Any, components: Any) -> Any:
     """Components over the defaults; other types are left for the validation to refuse."""
     if not isinstance(components, Mapping):
         return components
-    below = mapping(defaults)
+    below = _mapping(defaults)
     filled = {}
     for name, component in components.items():
-        above = mapping(component)
+        above = _mapping(component)
         mergeable = isinstance(below, Mapping) and isinstance(above, Mapping)
         if mergeable and ("kind" not in below or same_kind(below, above)):
             filled[name] = merge(dict(below), above)
@@ -264,7 +264,7 @@ def over(defaults: Any, components: Any) -> Any:
     return filled
 
 
-def mapping(component: Any) -> Any:
+def _mapping(component: Any) -> Any:
     """A bare kind as a mapping; anything else as it is."""
     return {"kind": component} if isinstance(component, str) else component
 
@@ -314,7 +314,7 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
             plain = plain_values(value)
             if path == ["prompts"]:
                 plain = as_prompts(plain)
-            put(values, path, plain)
+            _put(values, path, plain)
             for leaf in leaves(path, value):
                 origins[leaf] = f"settings['{key}']"
         return origins
@@ -329,7 +329,7 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
         path = full_path(key.split("."), values)
         origin = f"-s {shorten(text)}"
         parsed = parse_yaml(value, origin)
-        put(values, path, parsed)
+        _put(values, path, parsed)
         origins |= dict.fromkeys([".".join(path), *leaves(path, parsed)], origin)
     return origins
 
@@ -350,10 +350,10 @@ def full_path(path: list[str], values: Mapping[str, Any]) -> list[str]:
     return ["players", *path] if is_player else path
 
 
-def put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
     inner = values
     for key in path[:-1]:
-        component = mapping(inner.get(key))
+        component = _mapping(inner.get(key))
         inner[key] = dict(component) if isinstance(component, dict) else {}
         inner = inner[key]
     last = path[-1]
