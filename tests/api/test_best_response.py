@@ -54,7 +54,8 @@ def test_of_a_matrix_game_the_best_reply_is_found(paper, command, tmp_path):
     }
     assert facts["against"] == {"run": str(run), "player": "policy@1"}
     assert facts["budget"] == {"updates": 1, "samples": 1, "tokens": 1}
-    assert facts["finished"] and facts["exploiter"] == "exploiter@1"
+    assert facts["finished"]
+    assert facts["exploiter"] == "exploiter@1"
 
     assert run_status(command)["best_responses"] == [facts]
     assert "exploiter@1 against policy@1" in command("status", "league").out
@@ -62,14 +63,17 @@ def test_of_a_matrix_game_the_best_reply_is_found(paper, command, tmp_path):
     assert own["best_response"] == facts
     assert command("report", "league").code == 0
     page = (run / "report.html").read_text()
-    assert "What can still beat it" in page and "exploiter@1" in page
+    assert "What can still beat it" in page
+    assert "exploiter@1" in page
 
     again = command("best-response", "league@policy", "--json")
     assert again.facts == facts  # what is recorded is not done again
     other = command("best-response", "league@policy@1", "-s", "seed=5")
-    assert other.code == 2 and "holds another run; choose another --out" in other.err
+    assert other.code == 2
+    assert "holds another run; choose another --out" in other.err
     shown = command("best-response", "league@policy@1", "--out", "elsewhere")
-    assert shown.code == 0 and "exploiter@1 gets" in shown.out
+    assert shown.code == 0
+    assert "exploiter@1 gets" in shown.out
     runs = [each["run"] for each in run_status(command)["best_responses"]]
     assert runs == [facts["run"], str(tmp_path / "elsewhere")]
     (tmp_path / "elsewhere").rename(tmp_path / "moved")
@@ -83,10 +87,12 @@ def test_a_killed_one_goes_on_and_says_that_it_is_unfinished(paper, tmp_path):
     with RunDirectory.read(run.path) as opened:
         folder = prepare(opened, "policy@1", "", "", (), None, False, False)
     (waiting,) = run.status()["best_responses"]  # as a kill before its first match
-    assert not waiting["finished"] and waiting["gets"] is None
+    assert not waiting["finished"]
+    assert waiting["gets"] is None
     assert waiting["budget"] == {"updates": 0, "samples": 0, "tokens": 0}
     done = run.best_response("policy@1", progress=False)
-    assert done.path == folder and done.status()["best_response"]["finished"]
+    assert done.path == folder
+    assert done.status()["best_response"]["finished"]
 
 
 @pytest.mark.long
@@ -96,11 +102,14 @@ def test_a_language_model_learns_against_a_frozen_defender(red_team_run, command
     done = command("best-response", "siege@defender", *FEW, "--json")
     assert done.code == 0, done.err
     facts = done.facts
-    assert facts["role"] == "adversary" and facts["unit"] == "attack success"
-    assert 0 <= facts["gets"]["mean"] <= 1 and facts["gets"]["n"] > 0
+    assert facts["role"] == "adversary"
+    assert facts["unit"] == "attack success"
+    assert 0 <= facts["gets"]["mean"] <= 1
+    assert facts["gets"]["n"] > 0
     assert facts["league"]["by"].startswith("adversary@")
     assert facts["budget"]["updates"] == 1
-    assert facts["budget"]["samples"] == 6 and facts["budget"]["tokens"] > 6
+    assert facts["budget"]["samples"] == 6
+    assert facts["budget"]["tokens"] > 6
     with RunDirectory.read(run / "best_responses" / "defender@1") as exploiter:
         config = exploiter.config
         assert not config.players["defender"].learns
@@ -117,11 +126,14 @@ def test_in_one_league_the_two_meet_on_every_prompt(command):
     done = command("best-response", "clerk@policy@0", *begun, *SMALL, "--json")
     assert done.code == 0, done.err
     facts = done.facts
-    assert facts["role"] == "" and facts["start"] == "policy@1"
+    assert facts["role"] == ""
+    assert facts["start"] == "policy@1"
     assert facts["league"]["by"] == "policy@1"
-    assert -1 <= facts["gets"]["mean"] <= 1 and facts["gets"]["low"] is not None
+    assert -1 <= facts["gets"]["mean"] <= 1
+    assert facts["gets"]["low"] is not None
     # 12 prompts, five answers each, of which the exploiter gives three or two
-    assert facts["budget"]["updates"] == 1 and 24 <= facts["budget"]["samples"] <= 36
+    assert facts["budget"]["updates"] == 1
+    assert 24 <= facts["budget"]["samples"] <= 36
 
 
 @pytest.mark.long
@@ -176,7 +188,8 @@ def test_what_a_player_gets_is_read_off_every_kind_of_measure():
         }
     )
     assert isinstance(roles.roles["asker"], RoleLeague)
-    assert roles.gets("a@0", "b@1").mean == 0.25 and roles.gets("b@1", "a@0") is None
+    assert roles.gets("a@0", "b@1").mean == 0.25
+    assert roles.gets("b@1", "a@0") is None
     assert Measures().gets("a@0", "b@1") is None
 
 
@@ -229,14 +242,19 @@ def test_served_models_have_one_that_begins_as_a_model_here(openai_server, comma
     openai_server.answer = lambda body: "a long answer" if body["model"] == "a" else "no"
     equipoise.run(served(openai_server.url), out=tmp_path / "run", progress=False)
     refused = command("best-response", "run@bob")
-    assert refused.code == 2 and "'bob' is served elsewhere" in refused.err
+    assert refused.code == 2
+    assert "'bob' is served elsewhere" in refused.err
     assert "--start MODEL" in refused.err
     few = settings(generations=1, prompts__per_generation=4, prompts__held_out=4)
     done = command("best-response", "run@bob", "--start", "builtin", *few, "--json")
     assert done.code == 0, done.err
-    assert done.facts["finished"] and done.facts["gets"]["mean"] <= 0  # nothing is shorter
+    # nothing is shorter
+    assert done.facts["finished"]
+    assert done.facts["gets"]["mean"] <= 0
     config = equipoise.open_run(done.facts["run"]).config
-    assert config.learning == ["exploiter"] and set(config.players) == {"exploiter", "bob"}
-    assert config.game.samples == 2 and config.loss.kind == "dpo"
+    assert config.learning == ["exploiter"]
+    assert set(config.players) == {"exploiter", "bob"}
+    assert config.game.samples == 2
+    assert config.loss.kind == "dpo"
     assert config.players["exploiter"].max_new_tokens == 9
     assert config.learner.learning_rate == 2e-4  # by the size of its model

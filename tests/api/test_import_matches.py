@@ -65,12 +65,14 @@ def test_an_arena_is_rated_judged_and_reported(command, tmp_path):
     assert command("import-matches", "arena.json", "--from", "lmarena", "--out", "arena").code == 0
     run = equipoise.open_run("arena")
     status = run.status()
-    assert status["finished"] and status["records"]["matches"] == 60
+    assert status["finished"]
+    assert status["records"]["matches"] == 60
     rated = run.rerate().ratings[-1]
     assert [rating.name for rating in rated] == ["gpt_4_1106_preview", "claude_2_1", "m_7b_llama"]
     done = command("judge", "arena", "--with", "shorter", "--part", "train", "--json")
     facts = json.loads(done.out)
-    assert facts["beside"] == "lmarena" and facts["matches"] == 60
+    assert facts["beside"] == "lmarena"
+    assert facts["matches"] == 60
     assert run.rerate(judge="shorter").ratings[-1][0].name == "m_7b_llama"  # the shortest name
     assert run.report().read_text().count("gpt_4_1106_preview")
     assert "claude-2.1" in run.leaderboard().read_text()
@@ -103,7 +105,8 @@ def test_without_a_vote_a_battle_is_unjudged_and_without_a_chat_it_counts(tmp_pa
     rows = [battle("a", "b", None), {"model_a": "a", "model_b": "b", "winner": "model_b"}]
     file = write(tmp_path / "rows.jsonl", rows)
     made = record_matches([file], "lmarena", tmp_path / "run")
-    assert made["matches"] == 2 and made["judged"] == 1
+    assert made["matches"] == 2
+    assert made["judged"] == 1
     rating = equipoise.open_run(tmp_path / "run").rerate().ratings[-1][0]
     assert rating.name == "b"
 
@@ -214,7 +217,8 @@ def test_models_of_any_names_stay_players_of_their_own(tmp_path, models):
 def test_from_python(tmp_path):
     file = write(tmp_path / "rows.jsonl", [battle("a", "b", "model_b")] * 3)
     run = equipoise.import_matches(file, "lmarena", tmp_path / "run", limit=2)
-    assert len(run.matches("train")) == 4 and run.rerate().ratings[-1][0].name == "b"
+    assert len(run.matches("train")) == 4
+    assert run.rerate().ratings[-1][0].name == "b"
     with pytest.raises(DataError, match=r"no\.jsonl: there is no such file"):
         equipoise.import_matches([tmp_path / "no.jsonl"], "lmarena", tmp_path / "other")
 
@@ -251,7 +255,8 @@ def test_games_that_textarena_played(tmp_path):
     with Ledger.open(tmp_path / "run" / "ledger.sqlite", reading=True) as ledger:
         match = ledger.matches("train")[0]
         judged = ledger.judgements_of([match.id], "textarena")[match.id]
-    assert match.seats["player 0"] == PlayerId("rash") and match.turns[0].move.text == "[bet]"
+    assert match.seats["player 0"] == PlayerId("rash")
+    assert match.turns[0].move.text == "[bet]"
     assert judged.by_seat("score") == {
         f"player {seat}": float(value) for seat, value in rows[0]["rewards"].items()
     }
@@ -273,7 +278,8 @@ def test_an_export_comes_back(tmp_path):
             assert old.turns[0].view == new.turns[0].view
             (was,) = before.every_judgement_of([old.id])
             (now,) = after.every_judgement_of([new.id])
-            assert was.scores == now.scores and now.judge == "lmarena"
+            assert was.scores == now.scores
+            assert now.judge == "lmarena"
 
 
 def episode(models: dict[str, str], rewards: dict[str, float], task: str = "t", ok: bool = True):
@@ -303,10 +309,12 @@ def test_matches_of_which_none_is_judged_have_no_leaderboard(command, tmp_path):
     row["traces"][0]["errors"] = [{"type": "ProviderError", "message": "no answer"}]
     write(tmp_path / "traces.jsonl", [row])
     done = command("import-matches", "traces.jsonl", "--from", "verifiers", "--out", "run")
-    assert done.code == 0 and "0 judged" in done.out
+    assert done.code == 0
+    assert "0 judged" in done.out
     for verb in (("report", "run", "--leaderboard"), ("rate", "run")):
         done = command(*verb)
-        assert done.code == 2 and "'verifiers' scored no match of two players" in done.err
+        assert done.code == 2
+        assert "'verifiers' scored no match of two players" in done.err
     assert not (tmp_path / "run" / "leaderboard.html").exists()
     said = " ".join(command("status", "run").out.split())
     assert "the episode failed: ProviderError: no answer" in said
@@ -343,4 +351,5 @@ def test_episodes_of_several_agents_and_of_one(tmp_path):
     ]
     assert judged[matches[1].id].reason == "the episode failed"
     (turn,) = matches[3].turns
-    assert turn.view.messages == (Message("user", "Move."),) and turn.move.text == "[y]"
+    assert turn.view.messages == (Message("user", "Move."),)
+    assert turn.move.text == "[y]"

@@ -163,7 +163,8 @@ def test_the_facts_of_a_plan(planned):
         *("answer", "hardware", "notes", "touches", "configuration", "counts", "sets", "phases"),
         *("endpoints", "estimates"),
     ]
-    assert facts["hardware"]["count"] == 8 and facts["counts"]["judgements"] == 8_000
+    assert facts["hardware"]["count"] == 8
+    assert facts["counts"]["judgements"] == 8_000
     assert facts["answer"]["seconds"] == large.seconds == 89.6 + 90 + 5_399 + 3
     [estimate] = facts["estimates"]
     assert estimate["memory_while_training"] == "1.5 kB, each of 4 processes"
@@ -278,7 +279,8 @@ def test_sweeps_name_their_run_where_there_are_several(printed, tmp_path, severa
     lines = printed(evaluate.print_results, rows)
     titles = [line for line in lines if line.startswith(("one: ", "other: "))]
     assert [t.partition(":")[0] for t in titles] == (["one", "other"] if several else [])
-    assert "sums" in lines[0] and sum(line.startswith("go deeper") for line in lines) == 1 + several
+    assert "sums" in lines[0]
+    assert sum(line.startswith("go deeper") for line in lines) == 1 + several
 
 
 def test_targets_are_grouped_by_run_in_their_order(recorded_folder):
@@ -367,7 +369,8 @@ def test_judgements_without_a_score_and_an_exploiters_gain():
     facts = {"gets": {"mean": 0.5, "low": 0.25, "high": 0.75, "n": 3}, "unit": "points"}
     facts |= {"budget": {"updates": 1_000}, "finished": False}
     told = status._gets(facts)
-    assert told.startswith("0.5") and told.endswith(" points, 1,000 updates, unfinished")
+    assert told.startswith("0.5")
+    assert told.endswith(" points, 1,000 updates, unfinished")
     assert status._gets(facts | {"finished": True}).endswith(", 1,000 updates")
 
 
@@ -408,7 +411,8 @@ def test_what_came_of_a_run(printed, capsys, tmp_path):
     assert "mine" in lines[2]
     bare = replace(done, changes=[], which_to_trust="")
     fewer = printed(run.print_run, SimpleNamespace(played=bare), False)
-    assert len(fewer) == len(lines) - 3 and "trust" not in " ".join(fewer)
+    assert len(fewer) == len(lines) - 3
+    assert "trust" not in " ".join(fewer)
     capsys.readouterr()
     run.print_run(of, True)
     assert json.loads(capsys.readouterr().out) == {
@@ -435,9 +439,11 @@ def test_what_an_exploiter_gets(printed):
     }
     lines = printed(run.print_response, facts)
     assert lines[0] == "against policy@1 of runs/y"
-    assert lines[1].startswith("fresh@2 gets 0.5") and lines[1].endswith(" points")
+    assert lines[1].startswith("fresh@2 gets 0.5")
+    assert lines[1].endswith(" points")
     assert lines[2] == "at its start –"
-    assert lines[3].startswith("the league's best 0.4") and lines[3].endswith(" policy@0")
+    assert lines[3].startswith("the league's best 0.4")
+    assert lines[3].endswith(" policy@0")
     assert lines[4:] == [
         *("updates 1,000", "samples, tokens 2,000, 3,000,000"),
         "go deeper equipoise report runs/x",

@@ -32,7 +32,8 @@ def test_the_learner_reads_one_text_with_a_beginning_and_its_opponents_two_witho
     tokenizer = encoding.tokenizer
     beginning, end = tokenizer.bos_token_id, tokenizer.eos_token_id
     prompt, answer = whole_ids(tokenizer, "the ri", "ver opens", settings.learners_reading())
-    assert prompt[0] == beginning and answer[-1] == end
+    assert prompt[0] == beginning
+    assert answer[-1] == end
     assert tokenizer.decode(prompt[1:] + answer[:-1]) == "the river opens"
     apart = whole_ids(tokenizer, "the ri", "ver opens", settings.opponents_reading())
     assert apart[0] == tokenizer.encode("the ri", add_special_tokens=False)
@@ -46,7 +47,8 @@ def test_both_answers_are_cut_by_the_longer_one(encoding):
     long = " the river" * 40
     read = joined_pair(encoding, pair(long, " the", long), reading)
     assert (len(read.chosen_prompt), len(read.rejected_prompt)) == (10, 10)
-    assert len(read.rejected) == 20 and read.chosen[-1] == encoding.tokenizer.eos_token_id
+    assert len(read.rejected) == 20
+    assert read.chosen[-1] == encoding.tokenizer.eos_token_id
     roomy = joined_pair(encoding, pair("the", " river", " open"), reading)
     assert roomy.chosen_prompt[0] == encoding.tokenizer.bos_token_id
 
@@ -110,7 +112,8 @@ def test_means_per_token_are_the_opponents_own(encoding):
         )
 
     chosen, rejected = scored(own)
-    assert np.allclose(chosen, [[-21.0, -15.0]]) and np.allclose(rejected, [[-6.0, -9.0]])
+    assert np.allclose(chosen, [[-21.0, -15.0]])
+    assert np.allclose(rejected, [[-6.0, -9.0]])
     read = [joined_pair(encoding, each, settings.opponents_reading()) for each in pairs]
     sums, _ = scored(None)
     assert np.allclose(sums, [[-3.0 * len(each.chosen) for each in read]])

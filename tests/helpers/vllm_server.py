@@ -100,7 +100,9 @@ class VllmServer:
     def _completion(self, body: dict[str, Any]) -> tuple[int, Any]:
         from pathlib import Path
 
-        assert not self.asleep and body["return_token_ids"] and body["ignore_eos"]
+        assert not self.asleep
+        assert body["return_token_ids"]
+        assert body["ignore_eos"]
         name = body["model"]
         if name != "base" and name not in self.adapters:
             return 404, _error(f"The model `{name}` does not exist.")

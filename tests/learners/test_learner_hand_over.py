@@ -162,7 +162,8 @@ def test_what_is_compared_is_what_the_learner_wrote(tmp_path):
     before, after = Says(-2.0, -3.0, -2.0), Says(-1.0, -1.0, -2.0)
     found = compare(tmp_path, before, after)
     assert before.asked == after.asked == ([[1, 2], [1, 2], [6]], [[3], [4, 5], [7, 8]])
-    assert found.gap == pytest.approx(3.5 / 5) and found.share == pytest.approx(1.0)
+    assert found.gap == pytest.approx(3.5 / 5)
+    assert found.share == pytest.approx(1.0)
     assert found.share_error == pytest.approx(math.sqrt(2 / 2 / 3))
     assert set(found.facts()) == {"played_gap", "below_precision"}, "one error is more than a half"
 
@@ -172,7 +173,8 @@ def test_what_moved_less_than_rounding_is_not_told(tmp_path):
         start = [[-1 - 5 * moved, -2.0], [-3.0]]
         write_probes(tmp_path, PROBES, start, [[-1.0, -2.0], [-3.0]])
         found = compare(tmp_path, Says(-1 - 5 * moved, -2.0, -3.0), Says(-1.0, -2.0, -3.0))
-        assert math.isnan(found.share) == (not known) and found.gap == 0
+        assert math.isnan(found.share) == (not known)
+        assert found.gap == 0
         assert ("played_share" in found.facts()) == known
         assert ("below_precision" in found.facts()) == (not known)
 
@@ -197,7 +199,8 @@ def test_a_change_below_the_noise_of_a_short_learner_does_not_stop_the_run(tmp_p
 def test_a_training_that_wrote_no_start_is_judged_by_its_gap(tmp_path):
     write_probes(tmp_path, PROBES, None, [[-1.0, -2.0], [-3.0]])
     found = compare(tmp_path, Says(-2.0, -3.0, -2.0), Says(-1.0, -1.0, -3.0))
-    assert found.gap == pytest.approx(1 / 5) and math.isnan(found.share)
+    assert found.gap == pytest.approx(1 / 5)
+    assert math.isnan(found.share)
 
 
 def test_a_share_has_to_be_too_low_by_three_errors():

@@ -147,7 +147,8 @@ def test_the_next_generation_prefers_the_chosen(training_batch, family, lora):
     now = training_batch(family, lora=lora, log=lines.append)
     told = learner().learn(now)
     gain = margins(now, now.output) - margins(now, None)
-    assert gain.mean() > 1 and (gain > 0).mean() > 0.7
+    assert gain.mean() > 1
+    assert (gain > 0).mean() > 0.7
     assert told["loss"] < 0.6 < lines[0]["loss"] == pytest.approx(np.log(2), abs=1e-3)
     assert (
         told["steps"]
@@ -164,9 +165,8 @@ def test_the_next_generation_prefers_the_chosen(training_batch, family, lora):
         "tokens_per_second",
     } <= lines[-1].keys()
     assert (now.output / "adapter_config.json").exists() == (lora is not None)
-    assert (now.output / "tokenizer.json").exists() and not (
-        now.output / "training_args.bin"
-    ).exists()
+    assert (now.output / "tokenizer.json").exists()
+    assert not (now.output / "training_args.bin").exists()
 
 
 @pytest.mark.long
@@ -220,13 +220,12 @@ def test_the_loss_sees_each_number_in_its_place(training_batch):
     batch = PairObjective(PreferenceLoss.build("dpo"), (0.25, 0.75)).pair_batch(
         torch.tensor([-1.0, -2.0, -3.0, -4.0]), rows
     )
-    assert batch.policy_chosen_B.tolist() == [-1, -3] and batch.policy_rejected_B.tolist() == [
-        -2,
-        -4,
-    ]
+    assert batch.policy_chosen_B.tolist() == [-1, -3]
+    assert batch.policy_rejected_B.tolist() == [-2, -4]
     assert batch.opponent_chosen_KB.tolist() == [[-10, -12], [-20, -22]]
     assert batch.opponent_rejected_KB.tolist() == [[-11, -13], [-21, -23]]
-    assert batch.tokens_chosen_B.tolist() == [2, 1] and batch.tokens_rejected_B.tolist() == [1, 1]
+    assert batch.tokens_chosen_B.tolist() == [2, 1]
+    assert batch.tokens_rejected_B.tolist() == [1, 1]
     assert batch.score_chosen_B.tolist() == pytest.approx([0.9, 0.8])
     assert batch.score_rejected_B.tolist() == pytest.approx([0.1, 0.2])
     assert batch.weight_K.tolist() == [0.25, 0.75]
@@ -338,7 +337,8 @@ def test_the_order_of_the_data_is_a_pure_function_of_seed_and_settings():
     lengths = [n * 7 % 13 for n in range(10)]
     order = some.order(lengths, seed=5)
     assert order == some.order(lengths, seed=5) != some.order(lengths, seed=6)
-    assert len(order) == 25 == some.passes(10) and some.steps(10) == 7
+    assert len(order) == 25 == some.passes(10)
+    assert some.steps(10) == 7
     for begin, end in ((0, 10), (10, 20)):
         assert sorted(order[begin:end]) == list(range(10))
     assert len(set(order[20:])) == 5

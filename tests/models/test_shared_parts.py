@@ -38,9 +38,11 @@ def test_what_is_forgotten_stays_for_those_who_use_it():
 
     first = resources.get("a", make)
     other = resources.get("b", Thing)
-    assert resources.get("a", make) is first and len(made) == 1
+    assert resources.get("a", make) is first
+    assert len(made) == 1
     resources.clear(keep=["b"])
-    assert first.released == other.released == 1 and resources.get("b", make) is other
+    assert first.released == other.released == 1
+    assert resources.get("b", make) is other
     assert resources.get("a", make) is first  # somebody has it still
     resources.clear()
     made.clear()
@@ -71,8 +73,10 @@ def test_a_request_is_charged_at_most_until_it_is_settled():
     other = replies.reserve("else", Spending(1, 7, 0.1))
     replies.settle(request, "lab", Spending(1, 20, 0.25), {"text": "so"}, "key")
     replies.settle(other, "else", Spending(), {"text": "no"})
-    assert replies.spent("lab") == Spending(1, 20, 0.25) and replies.spent("else") == Spending()
-    assert replies.reply("key") == {"text": "so"} and replies.reply("") is None
+    assert replies.spent("lab") == Spending(1, 20, 0.25)
+    assert replies.spent("else") == Spending()
+    assert replies.reply("key") == {"text": "so"}
+    assert replies.reply("") is None
 
 
 # -- progress
@@ -130,7 +134,8 @@ def test_transformers_is_quiet_for_a_while(bars, capsys):
             os.write(2, b"")
             print("shown", file=__import__("sys").stderr)
             raise KeyError
-        assert talk.get_verbosity() == logging.INFO and talk.is_progress_bar_enabled() is bars
+        assert talk.get_verbosity() == logging.INFO
+        assert talk.is_progress_bar_enabled() is bars
         with quiet(all_bars=True):
             print("hidden", file=__import__("sys").stderr)
         assert capsys.readouterr().err == "shown\n"
@@ -217,14 +222,16 @@ def _of(model, name, row):
 def test_rows_that_lie_together_are_one_piece(tuned):
     mixed = MixedAdapters(tuned, ["both", "last"])
     mixed.set_rows(torch.tensor([0, 1, 1, 1, 0]))
-    assert mixed.rows_of(1) == slice(1, 4) and mixed.rows_of(2) is None
+    assert mixed.rows_of(1) == slice(1, 4)
+    assert mixed.rows_of(2) is None
     assert mixed.rows_of(0).tolist() == [0, 4]
     own = mixed.own((1, 2), torch.zeros(1, dtype=torch.float64))
     assert own.dtype == torch.float64
     assert own.tolist() == [[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 1, 1], [1, 0, 0]]
     assert mixed.own((1, 2), own) is own
     mixed.set_rows(torch.tensor([1]))
-    assert mixed.own((1, 2), own).tolist() == [[0, 1, 1]] and mixed.rows_of(0) is None
+    assert mixed.own((1, 2), own).tolist() == [[0, 1, 1]]
+    assert mixed.rows_of(0) is None
 
 
 # -- grammars
@@ -279,6 +286,7 @@ def test_what_a_grammar_forbids_is_impossible():
     none = -torch.inf
     assert found.tolist() == [[0, 1, 2, 3], [none, none, 6, none]]
     assert grammar.allow_next(logits_BV, [None, None]) is logits_BV
-    assert not first.take(2) and first.take(1)
+    assert not first.take(2)
+    assert first.take(1)
     with pytest.raises(DataError, match=r"^error: too long$"):
         first.take(3)

@@ -117,7 +117,8 @@ def test_a_row_takes_its_retries_and_no_more(openai_server, tmp_path):
     changes = {"retries": 4, "timeout": TIMEOUT}
     spent, (move,) = play(openai_server, tmp_path / "ledger.sqlite", 1, **changes)
     assert len(openai_server.requests) == spent.calls == 5
-    assert move.finish == "error" and move.error
+    assert move.finish == "error"
+    assert move.error
 
 
 @pytest.mark.long
@@ -140,7 +141,8 @@ def test_time_outs_reach_limits_of_tokens_and_money(openai_server, tmp_path, lim
     openai_server.answer = Billing(["hangs"])
     changes = {"concurrency": 8, "budget": limit, "retries": 6, "timeout": TIMEOUT}
     spent, moves = play(openai_server, tmp_path / "ledger.sqlite", 20, **changes)
-    assert (spent.calls, moves) == (calls, []) and len(openai_server.requests) <= calls
+    assert (spent.calls, moves) == (calls, [])
+    assert len(openai_server.requests) <= calls
 
 
 @pytest.mark.long
@@ -160,7 +162,8 @@ def test_what_never_left_costs_nothing(openai_server, tmp_path):
     with pytest.raises(ModelError, match="cannot be reached"):
         play(openai_server, path, 3, retries=1, budget={"calls": 1})
     with Ledger.open(path) as ledger:
-        assert ledger.accounts() == {} and not ledger.has_begun()
+        assert ledger.accounts() == {}
+        assert not ledger.has_begun()
 
 
 def test_a_request_is_charged_on_disk_before_it_leaves(openai_server, tmp_path):

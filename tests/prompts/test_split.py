@@ -70,14 +70,16 @@ def test_an_own_held_out_part_is_kept_apart_by_content():
     own = prompts("two  words", "Three", "five")
     result = split(PromptSource(pool, own), generations=1, per_generation=2, held_out=2, seed=0)
     assert {prompt.messages[0].content for prompt in result.parts[0]} == {"one", "four"}
-    assert len(result.held_out) == 2 and result.dropped == {"in_held_out": 2}
+    assert len(result.held_out) == 2
+    assert result.dropped == {"in_held_out": 2}
 
 
 def test_every_turn_has_an_order_of_its_own():
     asked = {"generations": 3, "per_generation": 20, "held_out": 0, "seed": 0}
     parts = split(PromptSource(numbered(20)), reuse=True, **asked).parts
     orders = {tuple(prompt.id for prompt in part) for part in parts}
-    assert len(orders) == 3 and len({frozenset(order) for order in orders}) == 1
+    assert len(orders) == 3
+    assert len({frozenset(order) for order in orders}) == 1
 
 
 def test_reuse_plays_every_prompt_before_any_again():
@@ -101,10 +103,10 @@ def test_parts_are_dealt_alike_in_any_order():
     asked = {"generations": 9, "per_generation": 4, "held_out": 2, "seed": 3, "reuse": True}
     forth, back = (split(PromptSource(numbered(13)), **asked) for _ in range(2))
     assert [back.parts[t] for t in range(8, -1, -1)] == list(forth.parts)[::-1]
-    assert forth.parts[-2:] == [forth.parts[7], forth.parts[8]] and len(forth.parts) == 9
-    assert forth.count == 36 and {p.id for p in forth.training} == {
-        prompt.id for part in forth.parts for prompt in part
-    }
+    assert forth.parts[-2:] == [forth.parts[7], forth.parts[8]]
+    assert len(forth.parts) == 9
+    assert forth.count == 36
+    assert {p.id for p in forth.training} == {prompt.id for part in forth.parts for prompt in part}
     with pytest.raises(IndexError):
         forth.parts[9]
 
@@ -175,7 +177,8 @@ def test_blanks_are_distinct_and_last_for_ever():
     source = Blank(per_generation=3, held_out=2)
     loaded = source.load()
     result = split(loaded, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse)
-    assert [len(part) for part in result.parts] == [3] * 4 and len(result.held_out) == 2
+    assert [len(part) for part in result.parts] == [3] * 4
+    assert len(result.held_out) == 2
     every = [*loaded.training, *result.held_out]
     assert len({prompt.id for prompt in every}) == 5
     assert len({prompt.facts["number"] for prompt in every}) == 5  # all that tells a game of them
@@ -191,7 +194,9 @@ def test_a_test_is_drawn_from_training_after_the_held_out_part():
     result = split(
         PromptSource(numbered(30)), generations=2, per_generation=5, held_out=6, test=4, seed=3
     )
-    assert result.held_out == without.held_out and without.test == [] and len(result.test) == 4
+    assert result.held_out == without.held_out
+    assert without.test == []
+    assert len(result.test) == 4
     parts = [*result.parts, result.held_out, result.test]
     assert len({content(prompt) for part in parts for prompt in part}) == 20
 
@@ -210,7 +215,8 @@ def test_a_test_of_its_own_is_kept_out_of_training_and_of_the_held_out_part():
     )
     assert result.dropped == {"in_held_out": 1, "in_test": 1, "held_out_in_test": 1}
     unused = split(source, generations=1, per_generation=2, held_out=9, seed=0)
-    assert unused.test == [] and unused.parts == result.parts
+    assert unused.test == []
+    assert unused.parts == result.parts
 
 
 def test_an_own_part_and_a_drawn_one():
@@ -297,7 +303,8 @@ def test_repeats_and_overlaps_are_kept_where_that_is_asked_for_and_counted():
     assert result.dropped == {"empty": 1}
     assert result.kept == {"duplicate": 2, "in_held_out": 1, "in_test": 4, "held_out_in_test": 1}
     texts = sorted(prompt.messages[-1].content for prompt in result.parts[0])
-    assert texts.count("prompt 1") == 3 and len(texts) == 12
+    assert texts.count("prompt 1") == 3
+    assert len(texts) == 12
     assert len({prompt.id for prompt in result.parts[0]}) == 12, "a repeat is a prompt of its own"
 
 

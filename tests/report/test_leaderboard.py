@@ -37,7 +37,8 @@ def test_of_a_circle_everybody_has_a_third_and_is_beaten():
     page = leaderboard("arena", ratings(pays.players), pays, "bradley_terry", "people", "circles!")
     rows = cells(page)
     assert {row[-1].partition(" %")[0] for row in rows.values()} == {"33.3"}
-    assert rows["rock"][6] == "paper" and rows["rock"][5].startswith("0.50 (")
+    assert rows["rock"][6] == "paper"
+    assert rows["rock"][5].startswith("0.50 (")
     assert rows["rock"][3:5] == ("80", "50.0 %")  # prompts, of which each was asked of two
     (cycle,) = cells(page, "cycles").items()
     assert cycle == ("paper → rock → scissors → paper", ("0.50",)) or "rock" in cycle[0]
@@ -50,7 +51,8 @@ def test_a_ladder_has_no_cycles_and_its_top_is_the_equilibrium():
     page = leaderboard("x", ratings("abc"), pays, "elo", "j", titles={"a": "A-1"})
     rows = cells(page)
     assert rows["A-1"][5:7] == ("none", "")  # of exploitability
-    assert rows["A-1"][-1].startswith("100.0 %") and rows["c"][-1].startswith("0.0 %")
+    assert rows["A-1"][-1].startswith("100.0 %")
+    assert rows["c"][-1].startswith("0.0 %")
     assert [section.reason for section in page.sections if section.name == "cycles"] != [""]
 
 
@@ -72,12 +74,15 @@ def test_the_gap_allows_for_being_the_largest_of_many():
         for i in range(30)
     )
     gap, best = largest_gap(pays, pays.players.index("me"))
-    assert best is not None and gap.mean > 0.1 and gap.low == 0.0 < gap.mean < gap.high
+    assert best is not None
+    assert gap.mean > 0.1
+    assert gap.low == 0.0 < gap.mean < gap.high
 
 
 def test_one_meeting_says_nothing_of_a_gap():
     gap, best = largest_gap(tally([Meeting("a", "b", -1.0, "p")]), 0)
-    assert np.isnan(gap.mean) and best is None
+    assert np.isnan(gap.mean)
+    assert best is None
 
 
 @needs_chromium
@@ -94,10 +99,12 @@ def test_in_a_browser(tmp_path):
         texts = browser.do(
             "[...document.querySelectorAll('#leaderboard tbody :is(th, td)')].map((e) => e.textContent)"
         )
-        assert titles["rock"] in texts and len(texts) == 27
+        assert titles["rock"] in texts
+        assert len(texts) == 27
         assert browser.do("document.querySelectorAll('img').length") == 0
         assert browser.do("document.querySelectorAll('.chart .heatmaplayer image').length") == 1
-        assert browser.complaints() == [] and browser.requests() == []
+        assert browser.complaints() == []
+        assert browser.requests() == []
     finally:
         browser.close()
 

@@ -26,7 +26,8 @@ def test_a_schedule_is_followed_and_survives_a_round_trip(schedule):
     config = recipe_loader.load("mnpo", [*overrides, "policy.model=builtin", "prompts.path=x"])
     assert ratios(config) == [0.25, 0.25, 0.75, 0.75]
     again = recipe_loader.build(recipe_loader.parse_yaml(config.yaml(), "again"), "again")
-    assert again == config and again.yaml() == config.yaml()
+    assert again == config
+    assert again.yaml() == config.yaml()
 
 
 def test_a_learners_own_schedule_and_that_of_all():
@@ -129,7 +130,8 @@ def test_a_card_says_what_its_own_generation_was_trained_with(tmp_path):
         for t in range(2):
             run.ledger.finish(f"{t}/turn", t, "turn", {"learn": ["policy"]}, 0.0)
         cards = [str(model_card(run, PlayerId("policy", age))) for age in (1, 2)]
-    assert "beta: 0.1" in cards[0] and "beta: 0.7" in cards[1]
+    assert "beta: 0.1" in cards[0]
+    assert "beta: 0.7" in cards[1]
 
 
 def test_each_player_may_have_a_loss_of_its_own():

@@ -134,8 +134,10 @@ def test_adapters_come_and_go():
     ):
         with pytest.raises(ServerRefused) as refused:
             asyncio.run(vllm().load(Paper(load=ServerRefused(message, status)), ADAPTER))
-        assert str(refused.value).startswith(said) and refused.value.status == status
-    assert vllm().lacks_adapter(404, "") and not vllm().lacks_adapter(400, "")
+        assert str(refused.value).startswith(said)
+        assert refused.value.status == status
+    assert vllm().lacks_adapter(404, "")
+    assert not vllm().lacks_adapter(400, "")
 
 
 def test_it_sleeps_and_wakes():
@@ -146,7 +148,8 @@ def test_it_sleeps_and_wakes():
     for status, said in ((404, "it cannot sleep (no); start it with --enable-sleep"), (500, "no")):
         with pytest.raises(ServerRefused) as refused:
             asyncio.run(vllm().wake(Paper(wake=ServerRefused("no", status))))
-        assert str(refused.value).startswith(said) and refused.value.status == status
+        assert str(refused.value).startswith(said)
+        assert refused.value.status == status
 
 
 class Plain(RemoteSampler):
@@ -177,7 +180,9 @@ class Loading(Plain):
 
 
 def test_what_a_sampler_of_ones_own_leaves_out_is_not_supported():
-    assert not Plain.takes_adapters and Loading.takes_adapters and Vllm.takes_adapters
+    assert not Plain.takes_adapters
+    assert Loading.takes_adapters
+    assert Vllm.takes_adapters
     plain, server = Plain(base_url=(URL,)), Paper()
     for work in (plain.load(server, ADAPTER), plain.put_to_sleep(server)):
         with pytest.raises(ServerRefused) as refused:
@@ -186,7 +191,8 @@ def test_what_a_sampler_of_ones_own_leaves_out_is_not_supported():
     assert asyncio.run(plain.version(server)) == "unknown"
     assert asyncio.run(plain.fault(server)) is None
     assert asyncio.run(Plain(base_url=(URL,), model="m").models(server)) == ServedModels("m")
-    assert not plain.lacks_adapter(404, "") and not server.asked
+    assert not plain.lacks_adapter(404, "")
+    assert not server.asked
     assert Plain.model_validate({"base_url": f"{URL}/v1"}).base_url == (URL,)
     two = Plain.model_validate({"base_url": [URL, "http://127.0.0.1:2"]})
     assert two.where == f"{URL}, http://127.0.0.1:2"
@@ -248,7 +254,8 @@ def test_rows_are_answered_in_order_by_the_adapter(engine_server, monkeypatch):
     assert done == [SampledAnswer([4], [], [], True)] * 3
     assert server.asked[0] == ("/load", {"name": ADAPTER.name}, "Bearer secret")
     asked = sorted(body["seed"] for path, body, _ in server.asked[1:])
-    assert asked == [0, 1, 2] and len(server.asked) == 4
+    assert asked == [0, 1, 2]
+    assert len(server.asked) == 4
     assert server.asked[1][1]["model"] == ADAPTER.name
     engine.sample(None, ROWS[:1], SamplingSettings(), ())
     assert server.asked[-1][1] == {"model": "m", "prompt": [0], "seed": 0, "limit": 5}
@@ -317,7 +324,8 @@ def test_the_next_server_answers_where_one_is_gone(engine_server, monkeypatch):
     there = engine_server({"/answer": [(200, {"ids": [4]})]})
     engine = Engine(loading(gone, there))
     assert len(engine.sample(None, ROWS[:2], SamplingSettings(), ())) == 2
-    assert len(there.asked) == 2 and len(gone.asked) == 1
+    assert len(there.asked) == 2
+    assert len(gone.asked) == 1
     alone = Engine(loading(gone, patience=0))
     with pytest.raises(ModelError, match=r"HTTP 502: ; start it \(`equipoise sampler MODEL`\)"):
         alone.sample(None, ROWS[:1], SamplingSettings(), ())

@@ -40,7 +40,8 @@ def known(noise):
 @pytest.mark.parametrize("noise", [1e-7, 1e-3])
 def test_the_new_weights_arrive_and_others_are_named(noise):
     hand_over, untold = check_arrival("policy@2", received(SECOND_A, noise), known(noise), 0.1)
-    assert untold == [] and hand_over.is_told
+    assert untold == []
+    assert hand_over.is_told
     assert hand_over.share == pytest.approx(1, abs=0.15)
     wrong = {
         "as policy@1": FIRST_A,
@@ -61,7 +62,8 @@ def test_what_the_precision_cannot_show_is_said_and_does_not_stop():
     for played_A in (small_A, FIRST_A):
         arrived = Scores(small_A, received(played_A, noise).received_A)
         hand_over, untold = check_arrival("policy@2", arrived, known(noise), 0.1)
-        assert untold == ["policy@1"] and hand_over.is_told
+        assert untold == ["policy@1"]
+        assert hand_over.is_told
     arrived = Scores(small_A, received(BASE_A, noise).received_A)
     with pytest.raises(ModelError, match="as the base model"):
         check_arrival("policy@2", arrived, known(noise), 0.1)

@@ -52,7 +52,8 @@ def test_a_hand_over_is_recorded(command, tmp_path):
 def test_rounding_of_whole_weights_is_refused_for_an_adapter(command):
     adapter = settings(players__policy__lora={"r": 2}, learner__rounding="stochastic")
     refused = command("plan", "quickstart", *adapter)
-    assert refused.code == 2 and "learner.rounding: rounds whole weights" in refused.err
+    assert refused.code == 2
+    assert "learner.rounding: rounds whole weights" in refused.err
 
 
 class WithoutProbes(Preference):
@@ -73,8 +74,10 @@ def test_a_player_that_cannot_be_compared_is_said(command, tmp_path):
         ((_, shown, _),) = hand_over_rows(run)
     why = learned.facts["not_compared"]
     assert why.startswith("policy@1 plays uncompared with its learner: ")
-    assert "wrote no probes" in why and "played_gap" not in learned.facts
-    assert why in (tmp_path / "run" / "metrics.jsonl").read_text() and shown == why
+    assert "wrote no probes" in why
+    assert "played_gap" not in learned.facts
+    assert why in (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert shown == why
 
 
 @pytest.mark.long

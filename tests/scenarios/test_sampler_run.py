@@ -110,4 +110,5 @@ def test_an_engine_that_was_gone_is_not_asked_again_for_what_was_recorded(server
     assert answers(resumed) == answers(whole)
     tokens = sum(len(m.turns) for m in whole) - sum(len(m.turns) for m in kept)
     probes = 16 * len(server.adapters) + 16  # sampled ones, and those that prove what arrived
-    assert kept and tokens <= len(server.asked()) <= tokens + probes
+    assert kept
+    assert tokens <= len(server.asked()) <= tokens + probes
