@@ -33,6 +33,9 @@ from equipoise.judges.mathematics import MEMORY, Checker
         ("3", "3x + 4", False),
         ("(1, 2)", "(1, 2)", True),
         ("(1, 2)", "(2, 1)", False),
+        ("\\frac{1}{3}E_{1}+E_{2}", "\\boxed{\\frac{1}{3} E_{1} + E_{2}}", True),
+        ("PQRS=WXYZ", "$PQRS = WXYZ$.", True),
+        ("PQRS=WXYZ", "$PQRS = WXYQ$.", False),
         ("?!" * 60, "4", f"the gold answer cannot be read as mathematics: {'?!' * 40}"),
     ],
 )  # fmt: skip
