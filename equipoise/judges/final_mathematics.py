@@ -104,6 +104,17 @@ SCIENTIFIC = re.compile(
 
 REMARK = re.compile(r"\((?:[^()]*[^\W\d_]{2}|\s*[=≈])[^()]*\)")
 REASON = re.compile(r"(?<=\d)(?P<unit> [^\d.!?\n]{0,40}?)?,? (?:since|because)\b(?:[^.!?\n]|\.\d)*")
+# Units in a wrapper behind a number, and magnitudes that are written onto one.
+WRAPPED_UNITS = re.compile(
+    r"(?<=[\d})])(?:\\[ ,;:]|[~\s])*\\(?:text|mbox|mathrm|textrm|operatorname)\s*\{[^{}]*\}"
+    r"(?:\^\{?-?\d\}?)?(?=[\s.$]*\Z)"
+)
+THOUSANDS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)k\b")
+PRICE = re.compile(rf"(?:{CURRENCY})\s?(\d+(?:\.\d+)?)\s?(?:(K)|(M|mn|mio)|(B|bn))\b")
+CHECKED = re.compile(
+    r"(?<=\d)[\s;,.(]+(?:check|verify|verification|proof|probe)\b ?(?::|-).*",
+    re.IGNORECASE | re.DOTALL,
+)
 WRAPPED_NUMBER = re.compile(r"\\(?:text|mbox|textbf|mathrm|textit)\s*\{([^{}]*\d[^{}]*)\}")
 POINT_IN_PRICE = re.compile(r"(?<![\d.,])(\d{1,3})\.(?=\d{3}\s?(?:€|EUR\b|[Ee]uros?\b|reais\b))")
 UNTIL_TWENTY = """
@@ -289,7 +300,13 @@ def readings(piece: Piece, gold: str) -> Iterator[str]:
     `gold` says what is looked for: a list, a tuple, or one value.
     """
     has_list = re.search(r",(?! ?\\!)", GROUPED.sub("0", gold.replace(",\\!", ""))) is not None
-    text = WRAPPED_NUMBER.sub(r"\1", POINT_IN_PRICE.sub(r"\1", piece.text))
+    text = piece.text
+    if not re.search(r"[a-zA-Z]", WRAPPED.sub("", as_latex(gold))):
+        text = THOUSANDS.sub(r"\1 thousand", PRICE.sub(price_in_words, text))
+        text = WRAPPED_UNITS.sub("", text)
+    if not piece.apart:
+        text = CHECKED.sub("", text)
+    text = WRAPPED_NUMBER.sub(r"\1", POINT_IN_PRICE.sub(r"\1", text))
     text = without_currency(DATE.sub(" ", DENIED.sub(" ", text)))
     without_remarks = REMARK.sub(" ", text)
     if not piece.apart:
@@ -322,6 +339,14 @@ def readings(piece: Piece, gold: str) -> Iterator[str]:
         chosen = numbers[0] if piece.apart or ends_equation else numbers[-1]
         yield f"${latex_number(chosen)}$"
     yield text
+
+
+def price_in_words(price: re.Match[str]) -> str:
+    """A price with its magnitude spelled out: "$2M" is "2 million"."""
+    amount, is_thousands, is_millions, _ = price.groups()
+    if is_thousands:
+        return f"{amount} thousand"
+    return f"{amount} million" if is_millions else f"{amount} billion"
 
 
 def in_digits(numerals: re.Match[str]) -> str:

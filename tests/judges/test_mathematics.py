@@ -36,6 +36,11 @@ from equipoise.judges.mathematics import MEMORY, Checker
         ("\\frac{1}{3}E_{1}+E_{2}", "\\boxed{\\frac{1}{3} E_{1} + E_{2}}", True),
         ("PQRS=WXYZ", "$PQRS = WXYZ$.", True),
         ("PQRS=WXYZ", "$PQRS = WXYQ$.", False),
+        ("2400000", "About $2.4M in all", True),
+        ("1200", "1.2k", True),
+        ("12", "12; check: 36 / 12 = 3", True),
+        ("3.5e-4", "\\boxed{3.5 \\times 10^{-4}\\ \\mathrm{m^2/s}}", True),
+        ("5k", "5k", True),
         ("?!" * 60, "4", f"the gold answer cannot be read as mathematics: {'?!' * 40}"),
     ],
 )  # fmt: skip
