@@ -4,6 +4,7 @@ learners.
     run = equipoise.run("quickstart", {"generations": 2}, out="runs/x")
     run = equipoise.open_run("runs/x")
     equipoise.evaluate("runs/x", ["gsm8k", "ifeval"])
+    equipoise.compare("runs/x", "runs/y", on="held_out.jsonl").write("page.html")
     equipoise.plan("mnpo", {"policy.model": "…"})
     equipoise.recipes()
     equipoise.rows("pairs.jsonl")
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from equipoise.api.comparing import compare
     from equipoise.api.functions import evaluate, open_run, plan, recipes, run
     from equipoise.api.handle import Run
     from equipoise.api.played_elsewhere import import_matches
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Run",
+    "compare",
     "evaluate",
     "import_matches",
     "machine",
@@ -39,6 +42,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Run": "equipoise.api.handle",
+    "compare": "equipoise.api.comparing",
     "import_matches": "equipoise.api.played_elsewhere",
     "rows": "equipoise.api.read_rows",
     "machine": "equipoise.system.addresses",

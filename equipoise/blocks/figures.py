@@ -1,8 +1,5 @@
-"""The report's drawings, as plain plotly data: a long series, a heat map, bars, dots; curves are in
-`curves`.
-
-Plain dictionaries and not `plotly.graph_objects`, which takes a second to import; the tests
-validate them there.
+"""The report's drawings, as plain data in plotly's words: a long series, a heat map, bars, dots,
+curves. `charts.js` draws them; the tests validate them by plotly.
 """
 
 from collections.abc import Sequence
@@ -31,8 +28,8 @@ MOST_WRITTEN = 10  # players up to which a heat map's cells carry their numbers
 
 
 def names_axis(names: Sequence[str], **more: Any) -> dict[str, Any]:
-    """An axis with a name at 0, 1, 2 …: names as ticks, because plotly would merge equal categories
-    and read dates.
+    """An axis with a name at 0, 1, 2 …: names as ticks, because equal names are different
+    rows.
     """
     places = range(0, len(names), -(-len(names) // MOST_TICKS) or 1)
     return {
@@ -488,7 +485,7 @@ def group_figure(group: Curves) -> Figure:
 
 
 def line_trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]:
-    """One curve of several, as plotly's data."""
+    """One curve of several, as the figure's data."""
     return {
         "x": list(curve.x),
         "y": [finite_or_none(y) for y in curve.mean],

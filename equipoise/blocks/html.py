@@ -2,8 +2,9 @@
 
 The page's policy (CSP) forbids every request and every script but the two that it holds, by their
 hashes. Texts of models and data reach the page in two ways only: through Jinja's autoescape, or as
-JSON in which <, > and & are escaped, read by a script that makes text nodes and no markup. What
-goes into plotly's labels is escaped once more (`section.label`).
+JSON in which <, > and & are escaped, read by scripts that make text nodes and no markup. Figures
+are drawn as SVG by `charts.js`, which reads bold and line breaks in labels, so that what goes into
+them is escaped once more (`section.label`).
 """
 
 from __future__ import annotations
@@ -40,14 +41,11 @@ def _sources(scripts: Sequence[str]) -> str:
 
 def script_sources() -> str:
     """The scripts of reports, for the policy of a page that frames them."""
-    return _sources([_plotly(), _page_js()])
+    return _sources([_charts_js(), _page_js()])
 
 
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    # A browser reads CRLF as LF before it takes the hash.
-    return get_plotlyjs().replace("\r\n", "\n")
+def _charts_js() -> str:
+    return (_HERE / "charts.js").read_text(encoding="utf-8")
 
 
 def _page_js() -> str:
@@ -76,7 +74,7 @@ def render(page: Page) -> str:
     """
     shown = [section for section in page.sections if section.blocks]
     figures = [block for section in shown for block in section.blocks if isinstance(block, Figure)]
-    plotly_js = _plotly() if figures else ""
+    charts_js = _charts_js() if figures else ""
     page_js = _page_js()
     return (
         _environment()
@@ -86,9 +84,9 @@ def render(page: Page) -> str:
             sections=shown,
             left_out=[section for section in page.sections if not section.blocks],
             figures=[{"data": figure.data, "layout": figure.layout} for figure in figures],
-            policy=content_policy([plotly_js, page_js]),
+            policy=content_policy([charts_js, page_js]),
             css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
-            plotly_js=Markup(plotly_js),
+            charts_js=Markup(charts_js),
             page_js=Markup(page_js),
         )
     )

@@ -28,44 +28,24 @@
     return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, themed(item, name)]));
   }
 
-  function axis(more = {}) {
-    const title = { ...more.title, font: { size: 12, color: css("muted") }, standoff: 8 };
-    return {
-      gridcolor: css("grid"), linecolor: css("line"), zerolinecolor: css("line"), tickcolor: css("line"),
-      tickfont: { color: css("muted") }, automargin: true, ...more, title,
-    };
-  }
-
-  // On paper a chart has the width of its column; on the screen (no width) it follows its place.
-  function layout(figure, width) {
-    const given = themed(figure.layout);
-    return {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: 12, r: 14, t: 22, b: 12 },
-      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("ink") },
-      hoverlabel: { bgcolor: css("paper"), bordercolor: css("line"), font: { color: css("ink") }, align: "left", namelength: 0 },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: css("faint"), activecolor: css("ink") },
-      ...(width ? { width, autosize: false } : { autosize: true }),
-      ...given, xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
-    };
-  }
-
-  const config = {
-    responsive: true, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false, displaylogo: false, showSendToCloud: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
-  };
   const figures = JSON.parse(document.getElementById("figures").textContent);
 
   function draw(paper = false) {
     for (const place of document.querySelectorAll(".chart")) {
       const figure = figures[Number(place.dataset.figure)];
       const width = paper ? (place.closest("figure.wide") ? 660 : 320) : undefined;
-      Plotly.react(place, themed(figure.data), layout(figure, width), config);
+      charts.draw(place, themed(figure), css, width);
     }
   }
 
   if (figures.length) {
     draw();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+    let widths = 0;
+    addEventListener("resize", () => {
+      clearTimeout(widths);
+      widths = setTimeout(() => draw(), 120);
+    });
     const printing = (paper) => () => {
       root.toggleAttribute("data-print", paper);
       draw(paper);
@@ -156,7 +136,7 @@
     const best = row.low === row.high ? null : row.high;
     return make(
       "article", "card",
-      make("h3", "", make("span", "badge", `generation ${row.generation}`), make("span", "badge", row.split), make("span", "id", ...marked(row.id, needle))),
+      make("h3", "", row.generation === null ? "" : make("span", "badge", `generation ${row.generation}`), make("span", "badge", row.split), make("span", "id", ...marked(row.id, needle))),
       ...row.prompt.map((message) => make("div", "prompt", make("div", "role", message.role), ...words(message.text, message.more, needle))),
       make("div", "answers", ...row.answers.map((item) => answer(item, best, needle))),
       row.reason ? make("p", "verdict", row.judged ? "Judge: " : "Not judged: ", ...marked(row.reason, needle)) : "",
@@ -202,6 +182,7 @@
     for (const name of ["generation", "split"]) {
       const values = [...new Set(rows.map((row) => row[name]))].sort((a, b) => (a > b ? 1 : a < b ? -1 : 0));
       for (const value of values) form.elements[name].add(new Option(value, value));
+      form.elements[name].closest("label").hidden = values.length < 2;
     }
 
     function show() {

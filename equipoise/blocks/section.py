@@ -2,7 +2,7 @@
 
 A section with a `reason` and no blocks is named at the end of the page as left out, and why. Text
 goes into blocks as it is; the page escapes it. Only what goes into a figure's own labels must pass
-through `label`, because plotly reads a subset of HTML there.
+through `label`, because a figure reads bold and line breaks there.
 """
 
 import html
@@ -18,7 +18,7 @@ from equipoise.payoffs.intervals import Interval
 
 def label(text: object, limit: int = 48) -> str:
     """`text` for a figure's label or hover: one line, its middle cut beyond `limit`, no markup for
-    plotly.
+    the figure.
     """
     line = " ".join(clean(str(text)).split())
     if len(line) > limit:
@@ -85,7 +85,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plotly figure as plain data, with a table of its numbers.
+    """A figure as plain data in plotly's words, with a table of its numbers.
 
     Colours are theme tokens: "@blue", "@ink" …, "@blue/0.2" with opacity; the page fills them in
     for light and dark. `wide` gives it the page's whole width.

@@ -36,6 +36,7 @@ VERBS = {  # verb -> the first line of its help
     "check": "Say what of a run's folder is whole, and what can be saved.",
     "report": "Write the run's report, one HTML file that works offline.",
     "evaluate": "Measure players on named sets, or by a harness, and record what they score.",
+    "compare": "Compare targets prompt by prompt: paired differences, places, win rates, one page.",
     "best-response": "Train a fresh player against a frozen one, and say what it gets.",
     "import-scores": "Record scores that another program measured, beside their run.",
     "import-matches": "Make a run of matches that other programs played and judged.",
@@ -55,7 +56,18 @@ VERBS = {  # verb -> the first line of its help
     "doctor": "Check what this machine has, and that the parts work on it.",
 }
 # Verbs with the options of `machine_options`, beside those of games.
-PLAYING = ["init", "run", "resume", "evaluate", "judge", "best-response", "serve", "chat", "play"]
+PLAYING = [
+    "init",
+    "run",
+    "resume",
+    "evaluate",
+    "compare",
+    "judge",
+    "best-response",
+    "serve",
+    "chat",
+    "play",
+]
 FILES = {
     "doctor": "check",
     "init": "recipes",

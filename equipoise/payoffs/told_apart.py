@@ -11,6 +11,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtr, stdtrit
@@ -288,7 +289,7 @@ def _between(labels: Iterable[Hashable], off_V: np.ndarray) -> tuple[float, int]
 
 
 def between_recipes(
-    first: Mapping[Hashable, Mapping[str, float]], second: Mapping[Hashable, Mapping[str, float]]
+    first: Mapping[Any, Mapping[str, float]], second: Mapping[Any, Mapping[str, float]]
 ) -> SpreadMean | None:
     """By how much the first recipe's scores (seed -> item -> score) exceed the second's, over seeds
     and items; None where they share no item.
@@ -338,7 +339,7 @@ def between_recipes(
     return SpreadMean(mean, (known[0], (total, freedom)), len(both))
 
 
-def _means_over_seeds(side: Mapping[Hashable, Mapping[str, float]]) -> dict[str, float]:
+def _means_over_seeds(side: Mapping[Any, Mapping[str, float]]) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for scores in side.values():
         for item, score in scores.items():

@@ -54,8 +54,8 @@ def test_a_fault_would_be_noticed(browser, tmp_path):
 def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
     browser.open(pages["full"])
     assert browser.do("document.querySelectorAll('.chart').length") == 16
-    assert browser.do("document.querySelectorAll('.chart .scatterlayer .trace').length") >= 10
-    assert browser.do("document.querySelector('.chart .heatmaplayer image') !== null")
+    assert browser.do("document.querySelectorAll('.chart .scatterlayer path').length") >= 10
+    assert browser.do("document.querySelector('.chart .heatmaplayer rect') !== null")
     assert browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4
     cells = browser.do(TEXTS.format("#payoffs .heatmap-label"))
     assert "+0.52 ± 0.04" in cells
@@ -110,11 +110,11 @@ def test_hostile_names_are_labels_letter_by_letter(browser, pages, hostile):
         == 0
     )
     browser.do(
-        "Plotly.Fx.hover([...document.querySelectorAll('.chart')].find((c) => c.querySelector('.barlayer .point')),"
-        " [{curveNumber: 0, pointNumber: 0}])"
+        "document.querySelector('.barlayer .point').dispatchEvent(new PointerEvent('pointerenter'))"
     )
-    browser.until("document.querySelector('.hovertext') !== null")
-    hovered = browser.do("document.querySelector('.hovertext').textContent")
+    shown = "document.querySelector('.hovertext:not([hidden])')"
+    browser.until(f"{shown} !== null")
+    hovered = browser.do(f"{shown}.textContent")
     assert hovered.startswith(report_pages.HOSTILE[0])
     assert "5.6 %" in hovered
 

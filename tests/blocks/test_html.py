@@ -114,7 +114,7 @@ def test_a_run_without_data_says_what_is_missing_and_why():
     ):
         assert words in text, words
     assert page.data(id="figures") == [[]]
-    assert "plotly" not in render(empty)
+    assert "charts" not in render(empty)
 
 
 def test_it_is_one_file_that_asks_for_nothing(page):
@@ -207,7 +207,7 @@ def strings(value):
             yield from strings(item)
 
 
-def test_nothing_hostile_is_left_for_plotly_to_read(hostile_page):
+def test_nothing_hostile_is_left_for_a_label_to_read(hostile_page):
     [drawn] = hostile_page.data(id="figures")
     for text in strings(drawn):
         assert not re.findall(r"<(?!/?b>|br>|/?extra>)", text), text

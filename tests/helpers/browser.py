@@ -135,7 +135,7 @@ class Browser:
         """Load a page and wait until it is drawn."""
         self.visit(path.as_uri())
         self.until(
-            "[...document.querySelectorAll('.chart')].every((c) => c.querySelector('.mlayer path, .mlayer image'))"
+            "[...document.querySelectorAll('.chart')].every((c) => c.querySelector('svg path, svg rect, svg circle'))"
         )
 
     def until(self, condition: str) -> None:

@@ -1,0 +1,269 @@
+"""A run's records of one player, as a comparison reads them: a `Sheet`."""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from equipoise.answer import answer_of
+from equipoise.blocks.section import Curve
+from equipoise.component import fixed_settings
+from equipoise.errors import UserError
+from equipoise.evaluation.compared_arms import Measured, Sheet, Shown, Usage
+from equipoise.evaluation.measures import curves
+from equipoise.evaluation.role_cross_play import has_roles
+from equipoise.judges.base import Judge
+from equipoise.judges.base import Recorded as RecordedJudge
+from equipoise.ledger.benchmark_results import recorded_results
+from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
+from equipoise.ledger.ledger import MEETING
+from equipoise.payoffs.table import Meeting, preference
+from equipoise.players.scripted import Recorded
+from equipoise.report.history import history
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.named_sets.recorded_answers import PART, answers_of
+from equipoise.types import Judgement, Match, Message, PlayerId
+
+HELD_OUT = "held_out"
+IMPORTED = "train"  # the part of matches that were imported
+HARMLESS = {"seed", "limit", "part", "varied", "path", "prompts", "standard_errors", "answers"}
+"""Settings of a set that may differ between two sides of a comparison without a word."""
+
+
+def sheet_of(run: RunDirectory, player: PlayerId, sets: Collection[str] | None = None) -> Sheet:
+    """Everything recorded of the player; `sets`: only these named sets, None: all, and what is held
+    out.
+    """
+    key = f"{run.folder.resolve()}@{player}"
+    measures: dict[str, Measured] = {}
+    answers: dict[str, Shown] = {}
+    notes: list[str] = []
+    meetings: dict[str, list[Meeting]] = {}
+    if sets is None:
+        measures, meetings = held_out_scores(run, player)
+        answers = held_out_answers(run, player)
+    for stage, result in recorded_results(run.ledger):
+        if result.player != str(player) or (sets is not None and result.name not in sets):
+            continue
+        scores = run.ledger.benchmark_scores(stage)
+        title = set_title(result)
+        if not scores:
+            notes.append(f"{title}: only its mean is recorded, and so it cannot be paired")
+            continue
+        measures[title] = set_scores(result, scores)
+        shown, note = set_answers(run, result)
+        answers |= shown
+        notes += [note] if note else []
+    return Sheet(
+        key=key,
+        measures=measures,
+        seed=str(run.config.seed),
+        answers=answers,
+        meetings=meetings,
+        curves=learning_curves(run, player),
+        usage=usage_of(run, player),
+        notes=tuple(notes),
+    )
+
+
+# -- held-out prompts
+
+
+def held_out_scores(
+    run: RunDirectory, player: PlayerId
+) -> tuple[dict[str, Measured], dict[str, list[Meeting]]]:
+    """(title -> scores by the prompt's id; judge -> meetings with other players)."""
+    matches = [match for match in judged_matches(run) if player in match.seats.values()]
+    utility = run.config.utility
+    samples = answers_measured(run)
+    compares = {judge.name: judge.compares for judge in judges_of(run)}
+    given: dict[str, list[Judgement]] = defaultdict(list)
+    for judgement in run.ledger.every_judgement_of(match.id for match in matches):
+        given[judgement.match].append(judgement)
+    scores: dict[str, dict[str, list[float | None]]] = {}
+    meetings: dict[str, list[Meeting]] = {}
+    judged = [(match, judgement) for match in matches for judgement in given[match.id]]
+    for match, judgement in judged:
+        judge = judgement.judge
+        several = len(set(match.seats.values())) > 1
+        if several and is_comparison(match, run):
+            chances = compares.get(judge, False)
+            meetings.setdefault(judge, []).extend(meetings_in(run, match, judgement, chances))
+            continue
+        if match.game == MEETING:
+            continue
+        title = f"held-out {utility} by {judge}"
+        of_prompt = scores.setdefault(title, {}).setdefault(match.prompt, [])
+        for seat, who in match.seats.items():
+            if who == player and len(of_prompt) < samples:
+                of_prompt.append(judgement.score(seat, utility))
+    measures = {}
+    for title, by_prompt in scores.items():
+        known = {}
+        missing = 0
+        for prompt, values in by_prompt.items():
+            known[prompt] = [value for value in values if value is not None]
+            missing += len(values) - len(known[prompt])
+        measures[title] = Measured(known, missing)
+    return measures, meetings
+
+
+def answers_measured(run: RunDirectory) -> float:
+    """The answers to a prompt that the run itself measures; more may have been played, since a
+    match has several seats.
+    """
+    if has_roles(run.config.game):
+        return math.inf
+    return getattr(run.config.evaluate, "samples", math.inf)
+
+
+def judges_of(run: RunDirectory) -> list[Judge]:
+    """The judges that the run's configuration knows."""
+    config = run.config
+    named = [config.judge_of(name) for name in config.players]
+    if config.evaluate.judge:
+        named.append(config.evaluate.judge)
+    return named
+
+
+def is_imported(run: RunDirectory) -> bool:
+    """True if the run's matches were played by another program."""
+    return isinstance(run.config.judge, RecordedJudge) and all(
+        isinstance(player, Recorded) for player in run.config.players.values()
+    )
+
+
+def judged_matches(run: RunDirectory) -> list[Match]:
+    """The matches that measure: those on held-out prompts, of imported runs all."""
+    return run.ledger.matches(IMPORTED if is_imported(run) else HELD_OUT)
+
+
+def is_comparison(match: Match, run: RunDirectory) -> bool:
+    """True for answers side by side, and for imported matches."""
+    return match.game == MEETING or is_imported(run)
+
+
+def meetings_in(
+    run: RunDirectory, match: Match, judgement: Judgement, chances: bool
+) -> list[Meeting]:
+    """The meetings of every two players of a match.
+
+    `chances`: the first's score is its chance to win.
+    """
+    utility = run.config.utility
+    folder = run.folder.resolve()
+    seats = list(match.seats.items())
+    meetings = []
+    for i, (seat, first) in enumerate(seats):
+        for other_seat, second in seats[i + 1 :]:
+            if first == second:
+                continue
+            own = judgement.score(seat, utility)
+            other = judgement.score(other_seat, utility)
+            value = preference(own, other)
+            if chances and own is not None:
+                value = 2 * own - 1
+            names = (f"{folder}@{first}", f"{folder}@{second}")
+            meetings.append(Meeting(*names, value, match.prompt))
+    return meetings
+
+
+def held_out_answers(run: RunDirectory, player: PlayerId) -> dict[str, Shown]:
+    """Prompt's id -> what the player answered."""
+    chats: dict[str, tuple[Message, ...]] = {}
+    texts: dict[str, list[str]] = {}
+    for match in judged_matches(run):
+        if player not in match.seats.values() or match.game == MEETING:
+            continue
+        for seat, turn in match.last_turns().items():
+            if match.seats[seat] != player:
+                continue
+            text = turn.move.text
+            if not run.config.game.raw_moves:
+                text = answer_of(turn.move).text
+            chats.setdefault(match.prompt, turn.view.messages)
+            texts.setdefault(match.prompt, []).append(text)
+    return {prompt: Shown(chats[prompt], tuple(of_prompt)) for prompt, of_prompt in texts.items()}
+
+
+# -- named sets
+
+
+def set_title(result: BenchmarkResult) -> str:
+    """The measure's name: the set's, its headline metric, and the judge's where one scored."""
+    by = f" by {result.judge}" if result.judge else ""
+    return f"{result.name}: {result.headline.replace('_', ' ')}{by}"
+
+
+def set_scores(result: BenchmarkResult, scores: Sequence[ItemScores]) -> Measured:
+    """The headline's values by item."""
+    by_item: dict[str, list[float]] = {}
+    missing = 0
+    for row in scores:
+        if result.headline not in row.values:
+            continue
+        value = row.values[result.headline]
+        of_item = by_item.setdefault(row.item, [])
+        if value is None:
+            missing += 1
+        else:
+            of_item.append(value)
+    return Measured(
+        by_item,
+        missing,
+        result.headline not in result.lower_is_better,
+        {
+            name: value
+            for name, value in fixed_settings(result.settings).items()
+            if name not in HARMLESS
+        },
+    )
+
+
+def set_answers(run: RunDirectory, result: BenchmarkResult) -> tuple[dict[str, Shown], str]:
+    """(item -> what the player answered, a note where that cannot be read again)."""
+    if not result.source.startswith("equipoise "):
+        return {}, ""
+    try:
+        items, answers = answers_of(run, result)
+    except UserError as error:
+        return {}, f"{result.name}: its answers cannot be shown ({error})"
+    shown = {}
+    for item in items:
+        texts = tuple(answer.text for answer in answers[item.id])
+        shown[item.id] = Shown(item.prompt.messages, texts)
+    return shown, ""
+
+
+# -- the course of learning, and what it took
+
+
+def learning_curves(run: RunDirectory, player: PlayerId) -> dict[str, Curve]:
+    """Title -> the player's course over the generations, of every quantity that has one."""
+    measured = history(run)
+    courses = {}
+    for quantity in measured.rows():
+        if not quantity.has_curve:
+            continue
+        group = curves(measured, quantity)
+        for curve in group.curves:
+            if curve.name in ("", player.name) and len(curve.x) > 1:
+                courses[group.name] = replace(curve, unit=group.unit)
+    return courses
+
+
+def usage_of(run: RunDirectory, player: PlayerId) -> Usage:
+    """The tokens of the player's measured answers, and its run's money and seconds."""
+    answers = 0
+    tokens = 0
+    for part in (HELD_OUT, PART):
+        for match in run.ledger.matches(part):
+            if match.game == MEETING:
+                continue
+            for turn in match.turns:
+                if match.seats[turn.seat] == player:
+                    answers += 1
+                    tokens += turn.move.tokens
+    money = sum(spent.money for spent in run.ledger.accounts().values())
+    seconds = sum(stage.seconds for stage in run.ledger.stages())
+    return Usage(answers, tokens, money, seconds, player.generation)
