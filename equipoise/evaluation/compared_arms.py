@@ -91,6 +91,8 @@ class Sheet:
     `seed` tells runs of one recipe apart: equal seeds of two arms are paired. `meetings` are
     matches of targets by their `key`, by judge, where answers were judged side by side. `answers`:
     item -> what was asked and answered. `curves`: a measure's course over the generations.
+    `method` is the loss that it learned by, `first_step` that loss in the first generation, where
+    other methods share it.
     """
 
     key: str
@@ -101,6 +103,8 @@ class Sheet:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
+    method: str = ""
+    first_step: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +365,11 @@ def compare(arms: Sequence[Arm], measures: Sequence[str] | None = None) -> Compa
         table = _meeting_table(arms, judge)
         if table.count_NN.any():
             tables.append(_win_rates(_meeting_title(judge), table))
-    notes = [*_notes(arms, listed, shared), *_settings_notes(arms, shared)]
+    notes = [
+        *_first_step_notes(arms),
+        *_notes(arms, listed, shared),
+        *_settings_notes(arms, shared),
+    ]
     return ComparisonNumbers(
         tuple(arms),
         tuple(standings),
@@ -727,6 +735,24 @@ def _notes(arms: Sequence[Arm], listed: Sequence[str], shared: Sequence[str]) ->
     for arm in arms:
         for sheet in arm.sheets:
             notes += [f"{arm.name}: {note}" for note in sheet.notes]
+    return notes
+
+
+def _first_step_notes(arms: Sequence[Arm]) -> list[str]:
+    """Sentences on arms of several methods whose first generation is the same algorithm."""
+    alike: dict[str, dict[str, str]] = {}
+    for arm in arms:
+        for sheet in arm.sheets:
+            if sheet.first_step:
+                alike.setdefault(sheet.first_step, {})[arm.name] = sheet.method
+    notes = []
+    for step, methods in alike.items():
+        if len(set(methods.values())) > 1:
+            listed = ", ".join(f"{arm} ({method})" for arm, method in methods.items())
+            notes.append(
+                f"the first generation of {listed} is the same algorithm, {step}: with the same "
+                "seed and data they part from the second on"
+            )
     return notes
 
 

@@ -25,6 +25,7 @@ from equipoise.planning.phases import PhaseMemory, phases
 from equipoise.players.local import Local
 from equipoise.runs.by_generation import value_at
 from equipoise.runs.config import RunConfig
+from equipoise.runs.first_generation import first_step_notes
 from equipoise.runs.named_sets.set_plan import SetPlan, plan_sets
 from equipoise.sampling.engines.base import InProcess, RemoteSampler
 
@@ -146,7 +147,7 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     )
     prompts = split.training or split.held_out
     estimates, cut = costs(config, prompts, work, hardware)
-    notes = [*checked.notes, *cut, *short_runs(config, counts)]
+    notes = [*checked.notes, *cut, *short_runs(config, counts), *first_step_notes(config)]
     if hardware is not None:
         notes += idle_accelerators(config, hardware)
     else:

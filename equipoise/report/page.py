@@ -63,6 +63,7 @@ from equipoise.report.best_responses import best_response, best_responses
 from equipoise.report.history import SAMPLE, history, measures_type, records
 from equipoise.report.match_cards import CARDS, match_cards, match_up_table, tokens
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.first_generation import first_step_notes
 from equipoise.types import Judgement
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first
@@ -95,7 +96,10 @@ def page(
     compared = list(against_start(run.ledger))
 
     trusted = which_to_trust(run)
-    lead = f"Which to trust: {trusted}." if trusted else ""
+    sentences = [f"Which to trust: {trusted}."] if trusted else []
+    for note in first_step_notes(run.config):
+        sentences.append(f"{note[0].upper()}{note[1:]}.")
+    lead = " ".join(sentences)
     sections = [headline_section(headlines(run), lead)]
     selection = run.ledger.stage_facts("select")
     if selection:

@@ -21,6 +21,7 @@ from equipoise.payoffs.table import Meeting, preference
 from equipoise.players.scripted import Recorded
 from equipoise.report.history import history
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.first_generation import first_step_of
 from equipoise.runs.named_sets.recorded_answers import PART, answers_of
 from equipoise.types import Judgement, Match, Message, PlayerId
 
@@ -54,6 +55,9 @@ def sheet_of(run: RunDirectory, player: PlayerId, sets: Collection[str] | None =
         shown, note = set_answers(run, result)
         answers |= shown
         notes += [note] if note else []
+    step = None
+    if player.name in run.config.learning and player.generation:
+        step = first_step_of(run.config, player.name)
     return Sheet(
         key=key,
         measures=measures,
@@ -63,7 +67,15 @@ def sheet_of(run: RunDirectory, player: PlayerId, sets: Collection[str] | None =
         curves=learning_curves(run, player),
         usage=usage_of(run, player),
         notes=tuple(notes),
+        method=method_of(run, player),
+        first_step=step.text() if step else "",
     )
+
+
+def method_of(run: RunDirectory, player: PlayerId) -> str:
+    """The kind of the loss that the player learned by, "" where it learned by none."""
+    loss = run.config.loss_at(0)
+    return loss.kind if loss is not None and player.name in run.config.learning else ""
 
 
 # -- held-out prompts
