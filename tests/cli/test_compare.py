@@ -146,7 +146,7 @@ def test_a_log_is_not_asked(annotations):
 
 def test_nothing_in_common_names_what_each_has(annotations, tmp_path):
     lm_eval_log(tmp_path / "logs", "other", [True, False])
-    with pytest.raises(ConfigError, match="--on held_out.jsonl") as error:
+    with pytest.raises(ConfigError, match=r"--on held_out\.jsonl") as error:
         equipoise.compare(f"{annotations}@weak", tmp_path / "logs")
     assert "other: arc: acc" in str(error.value)
 
@@ -154,5 +154,5 @@ def test_nothing_in_common_names_what_each_has(annotations, tmp_path):
 def test_a_file_that_is_no_log_names_what_can_be_read(tmp_path):
     path = tmp_path / "x.json"
     path.write_text("{}")
-    with pytest.raises(DataError, match="Inspect .*lm-eval .*AlpacaEval"):
+    with pytest.raises(DataError, match=r"Inspect .*lm-eval .*AlpacaEval"):
         equipoise.compare(path, path)
