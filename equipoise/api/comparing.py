@@ -7,24 +7,29 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from equipoise.api.functions import run_to_measure
 from equipoise.api.handle import Run
 from equipoise.api.measure_sets import model_settings, players_of
+from equipoise.api.play_out import console
+from equipoise.api.side_by_side import answers_to_sets, judged_side_by_side
+from equipoise.blocks.terminal import Display, show_notes
 from equipoise.errors import ConfigError, RunError
-from equipoise.evaluation.compared_arms import Arm, ComparisonNumbers, Sheet
+from equipoise.evaluation.compared_arms import Arm, ComparisonNumbers, Sheet, Shown
 from equipoise.evaluation.compared_arms import compare as compare_arms
 from equipoise.evaluation.harnesses.log_files import logged_scores
+from equipoise.judges.base import Judge
 from equipoise.ledger.frames import Frame, columns, frame
 from equipoise.report.score_sheets import set_scores, set_title, sheet_of
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory, is_run, named_run
+from equipoise.runs.named_sets.sets import named_sets
 from equipoise.system.folder import write_text
 from equipoise.system.locks import check_writable
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, Prompt
 
 Target: TypeAlias = "str | Path | Run"
 Targets: TypeAlias = "Sequence[Target] | Mapping[str, Target | Sequence[Target]]"
@@ -116,7 +121,14 @@ def compare(
         arms += arms_of(name, given, wanted)
     if len(arms) < 2:
         raise ConfigError(f"only '{arms[0].name}' is named; a comparison needs two targets or more")
-    numbers = compare_arms(with_own_names(arms))
+    arms = with_own_names(arms)
+    if wanted.comparing_judge is not None:
+        with Display(console=console(), silent=not progress) as display:
+            arms, folder = judged_side_by_side(
+                arms, wanted.prompts, wanted.comparing_judge, wanted.keep, trust, display
+            )
+        wanted.kept.append(folder.resolve())
+    numbers = compare_arms(arms)
     if not numbers.differences:
         raise nothing_in_common(numbers)
     return Comparison(numbers, tuple(dict.fromkeys(wanted.kept)))
@@ -143,6 +155,11 @@ class Wanted:
         self.trust = trust
         self.progress = progress
         self.kept: list[Path] = []
+        self.prompts: dict[str, Prompt] = {}
+        self.comparing_judge: Judge | None = None
+        if judge is not None and self.plays:
+            built = recipe_loader.component(Judge, judge, (), "--judge").as_it_is()
+            self.comparing_judge = built if built.compares else None
 
     @property
     def plays(self) -> bool:
@@ -280,14 +297,21 @@ def run_sheets(run: Run, player: str, title: str, wanted: Wanted) -> Iterator[tu
         players = compared_players(opened, player)
     several = len(players) > 1
     sets = None
-    if wanted.plays:
+    answers: dict[PlayerId, dict[str, Shown]] = {}
+    if wanted.comparing_judge is not None:
+        answers = play_answers(run, players, wanted)
+        sets = set()
+    elif wanted.plays:
         sets = play_sets(run, players, wanted)
     with RunDirectory.read(run.path, run.trust) as opened:
         for each in players:
             label = title
             if several or player:
                 label = f"{title}@{each}"
-            yield label, sheet_of(opened, each, sets)
+            sheet = sheet_of(opened, each, sets)
+            if each in answers:
+                sheet = replace(sheet, answers=answers[each])
+            yield label, sheet
 
 
 def compared_players(run: RunDirectory, player: str) -> list[PlayerId]:
@@ -311,6 +335,22 @@ def play_sets(run: Run, players: Sequence[PlayerId], wanted: Wanted) -> set[str]
     )
     wanted.kept.append(run.path)
     return {result.name for result in results}
+
+
+def play_answers(
+    run: Run, players: Sequence[PlayerId], wanted: Wanted
+) -> dict[PlayerId, dict[str, Shown]]:
+    """Have the players answer the sets, for a judge that sets the answers side by side."""
+    many = wanted.on if isinstance(wanted.on, list | tuple) else [wanted.on]
+    sets = named_sets(many, wanted.comparing_judge, wanted.settings, (), None)
+    with (
+        RunDirectory.open(run.path, run.trust, show_notes) as opened,
+        Display(console=console(), silent=not wanted.progress) as display,
+    ):
+        answers, prompts = answers_to_sets(opened, players, sets, display)
+    wanted.prompts |= prompts
+    wanted.kept.append(run.path)
+    return answers
 
 
 def log_sheets(path: Path, model: str, wanted: Wanted) -> Iterator[tuple[str, Sheet]]:

@@ -357,14 +357,14 @@ def compare(arms: Sequence[Arm], measures: Sequence[str] | None = None) -> Compa
         pair.difference(level, float(p)) for pair, p in zip(pairs, adjusted, strict=True)
     ]
     standings = {}
-    for name in [*shared, *(title for title in map(_meeting_title, judges))]:
+    for name in [*shared, *(title for title in map(meeting_title, judges))]:
         of_measure = [each for each in differences if each.measure == name]
         standings[name] = _standings(arms, name, of_measure)
     tables = [_win_rates(name, _score_table(arms, name)) for name in shared]
     for judge in judges:
         table = _meeting_table(arms, judge)
         if table.count_NN.any():
-            tables.append(_win_rates(_meeting_title(judge), table))
+            tables.append(_win_rates(meeting_title(judge), table))
     notes = [
         *_first_step_notes(arms),
         *_notes(arms, listed, shared),
@@ -447,7 +447,7 @@ class Paired:
     def met(cls, judge: str, first: str, second: str, values: Mapping[str, float]) -> Paired:
         """Two arms whose answers a judge set side by side: prompt -> what the first got."""
         p = sign_flip(list(values.values()))
-        return cls(_meeting_title(judge), first, second, values, True, p)
+        return cls(meeting_title(judge), first, second, values, True, p)
 
     def difference(self, level: float, adjusted: float) -> Difference:
         """The difference with its own interval, and the one that holds with all others."""
@@ -609,8 +609,9 @@ def _score_table(arms: Sequence[Arm], measure: str) -> PayoffTable:
     return cross_play(scores)
 
 
-def _meeting_title(judge: str) -> str:
-    return f"side by side by {judge}"
+def meeting_title(judge: str) -> str:
+    """The measure's name where a judge set answers side by side."""
+    return f"wins less losses by {judge}"
 
 
 def _meetings(arms: Sequence[Arm], judge: str) -> list[Meeting]:

@@ -28,6 +28,7 @@ from equipoise.evaluation.compared_arms import (
     Difference,
     Standing,
     WinRates,
+    meeting_title,
 )
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.intervals import Interval
@@ -338,29 +339,38 @@ def side_by_side_section(numbers: ComparisonNumbers) -> Section:
 def question_cards(arms: Sequence[Arm], measure: str) -> Iterator[MatchCard]:
     """A card for each item that two targets or more answered."""
     items: dict[str, None] = {}
+    judges = {judge for arm in arms for sheet in arm.sheets for judge in sheet.meetings}
+    meetings = {meeting_title(judge) for judge in judges}
     for arm in arms:
         for sheet in arm.sheets:
             if measure in sheet.measures:
                 items.update(dict.fromkeys(sheet.measures[measure].scores))
+            elif measure in meetings:
+                items.update(dict.fromkeys(sheet.answers))
     for item in items:
         answers = []
         prompt = ()
         for arm in arms:
             for place, sheet in enumerate(arm.sheets, 1):
                 shown = sheet.answers.get(item)
-                if shown is None or measure not in sheet.measures or not shown.answers:
+                if shown is None or not shown.answers:
                     continue
-                scores = sheet.measures[measure].scores.get(item, ())
+                if measure not in sheet.measures and measure not in meetings:
+                    continue
+                scores = ()
+                if measure in sheet.measures:
+                    scores = sheet.measures[measure].scores.get(item, ())
                 mean = float(np.mean(scores)) if len(scores) else None
                 more = len(shown.answers) - 1
+                note = ""
+                if more:
+                    note = f"mean score of {more + 1} samples; the first is shown"
                 answers.append(
                     CardAnswer(
                         player=arm.name if len(arm.sheets) == 1 else f"{arm.name} ({place})",
                         text=shown.answers[0][:LONGEST],
                         score=mean,
-                        note=f"mean score of {more + 1} samples; the first is shown"
-                        if more
-                        else "",
+                        note=note,
                     )
                 )
                 prompt = shown.prompt

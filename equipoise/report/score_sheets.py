@@ -106,8 +106,8 @@ def held_out_scores(
             continue
         title = f"held-out {utility} by {judge}"
         of_prompt = scores.setdefault(title, {}).setdefault(match.prompt, [])
-        for seat, who in match.seats.items():
-            if who == player and len(of_prompt) < samples:
+        for seat, seated in match.seats.items():
+            if seated == player and len(of_prompt) < samples:
                 of_prompt.append(judgement.score(seat, utility))
     measures = {}
     for title, by_prompt in scores.items():

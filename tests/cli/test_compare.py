@@ -2,11 +2,13 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
 import equipoise
 from equipoise.errors import ConfigError, DataError
+from equipoise.ledger.ledger import Ledger
 
 MODELS = ("strong", "middling", "weak")
 
@@ -156,3 +158,26 @@ def test_a_file_that_is_no_log_names_what_can_be_read(tmp_path):
     path.write_text("{}")
     with pytest.raises(DataError, match=r"Inspect .*lm-eval .*AlpacaEval"):
         equipoise.compare(path, path)
+
+
+QUESTIONS = "{kind: prompts, prompts: {kind: clerk_questions, count: 1, test: 6}}"
+FIRST_PLACE = "{kind: first_place, judge_of_answers: shorter}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judge", ["clerk", FIRST_PLACE])
+def test_missing_answers_are_played_once_and_kept(command, judge):
+    few = ["-s", "prompts.per_generation=8", "-s", "prompts.held_out=4", "-s", "generations=1"]
+    command("run", "quickstart", *few, "--out", "runs/a")
+    asked = ["runs/a", "start=builtin/beginner", "--on", f"new={QUESTIONS}", "--judge", judge]
+    first = command("compare", *asked, "--json", "--keep", "kept").facts
+    with Ledger.open(Path("kept/beginner/ledger.sqlite"), reading=True) as ledger:
+        before = ledger.counts()
+    again = command("compare", *asked, "--json", "--keep", "kept").facts
+    with Ledger.open(Path("kept/beginner/ledger.sqlite"), reading=True) as ledger:
+        assert ledger.counts() == before
+    assert before["matches"] >= 6
+    assert first == again
+    [each] = first["differences"]
+    assert each["items"] == 6
+    assert any(folder.endswith("kept/beginner") for folder in first["kept"])

@@ -156,7 +156,7 @@ def test_matches_between_targets_are_counted_by_prompt():
     assert each.items == 20 and each.interval.mean == 1.0 and each.interval.low < 0.95
     [rates] = numbers.win_rates
     assert rates.rates["a", "b"].n == 20 and 0.6 < rates.rates["a", "b"].low < 0.95
-    assert numbers.standings["side by side by people"][0].arm == "a"
+    assert numbers.standings["wins less losses by people"][0].arm == "a"
 
 
 @pytest.mark.slow

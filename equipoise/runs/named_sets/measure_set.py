@@ -88,7 +88,7 @@ class SetMeasurement:
         items = self.items
         player = self.player
         run.ledger.add_prompts([asked_prompt(item) for item in items], PART, player.generation)
-        answers = self._answers(player)
+        answers = self.answers_of(player)
         if benchmark.judge is None:
             judged = []
         elif isinstance(benchmark.game_played, Conversation):
@@ -122,7 +122,7 @@ class SetMeasurement:
         """Have the judge score the answers, in the order of `questions`."""
         against_start = self.benchmark.against_start
         start = PlayerId(self.player.name)
-        others = self._answers(start) if against_start else {}
+        others = self.answers_of(start) if against_start else {}
         questions = self.benchmark.questions(self.items, answers, others)
         opponent = start if against_start else OTHER
         matches = [self._as_match(question, opponent) for question in questions]
@@ -197,7 +197,7 @@ class SetMeasurement:
 
     # -- asking
 
-    def _answers(self, player: PlayerId) -> dict[str, list[Answer]]:
+    def answers_of(self, player: PlayerId) -> dict[str, list[Answer]]:
         """Item id -> `samples` answers of each of the player's seats. Raises ConfigError."""
         sampled = [item for item in self.items if not item.choices]
         scored = [item for item in self.items if item.choices]
