@@ -74,8 +74,10 @@ def sheet_of(run: RunDirectory, player: PlayerId, sets: Collection[str] | None =
 
 def method_of(run: RunDirectory, player: PlayerId) -> str:
     """The kind of the loss that the player learned by, "" where it learned by none."""
-    loss = run.config.loss_at(0)
-    return loss.kind if loss is not None and player.name in run.config.learning else ""
+    if player.name not in run.config.learning:
+        return ""
+    loss = run.config.loss_at(player.name, 0)
+    return "" if loss is None else loss.kind
 
 
 # -- held-out prompts

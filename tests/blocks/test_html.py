@@ -114,7 +114,7 @@ def test_a_run_without_data_says_what_is_missing_and_why():
     ):
         assert words in text, words
     assert page.data(id="figures") == [[]]
-    assert "charts" not in render(empty)
+    assert "const charts" not in render(empty)
 
 
 def test_it_is_one_file_that_asks_for_nothing(page):
