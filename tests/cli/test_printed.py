@@ -346,15 +346,15 @@ def test_what_is_missing_is_asked_for_on_a_terminal(monkeypatch):
         return {"model": "one two", "prompts": "rows.jsonl", "judge": default}[asked[-1]]
 
     monkeypatch.setattr("typer.prompt", prompt)
-    assert recipes.ask_for_parts([], "", "", asks=True) == (["one", "two"], "rows.jsonl", "gold")
+    assert recipes.ask_for_parts([], "", [], asks=True) == (["one", "two"], "rows.jsonl", ["gold"])
     assert asked == ["model", "prompts", "judge"]
-    assert recipes.ask_for_parts(["m"], "d", "exact", asks=True) == (["m"], "d", "exact")
-    assert recipes.ask_for_parts([], "d", "", asks=True)[1:] == ("d", "gold")
+    assert recipes.ask_for_parts(["m"], "d", ["exact"], asks=True) == (["m"], "d", ["exact"])
+    assert recipes.ask_for_parts([], "d", [], asks=True)[1:] == ("d", ["gold"])
     assert asked[3:] == ["model", "judge"]
     with pytest.raises(Exception, match=r"^give --data \(on"):
-        recipes.ask_for_parts(["m"], "", "", asks=False)
+        recipes.ask_for_parts(["m"], "", [], asks=False)
     with pytest.raises(Exception, match=r"^give --model and --data \(on"):
-        recipes.ask_for_parts([], "", "", asks=False)
+        recipes.ask_for_parts([], "", [], asks=False)
 
 
 def test_judgements_without_a_score_and_an_exploiters_gain():
