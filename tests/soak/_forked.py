@@ -67,6 +67,7 @@ def draw(dice: random.Random, kind: str, seconds: float, renames: int) -> Moment
 def command(arguments: Sequence[str | Path], folder: Path, moment: Moment | None = None) -> Ended:
     """Run the command in `folder` in a process of its own, until it ends or `moment`."""
     log = folder / "output.txt"
+    log.write_bytes(b"")  # a child that dies at once leaves none
     started = time.monotonic()
     child = os.fork()
     if child == 0:

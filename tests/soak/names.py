@@ -148,6 +148,7 @@ def _command(verb: Verb, there: Path, patience: float = PATIENCE) -> tuple[int |
         port = free.getsockname()[1]
     arguments = [str(port) if each == "0" else each for each in verb.arguments]
     log = there / "output.txt"
+    log.write_bytes(b"")
     child = os.fork()
     if child == 0:
         os.setsid()
