@@ -1,6 +1,5 @@
 """Names of models and adapters, packaged ones included; LoRA adapters on a base."""
 
-import filecmp
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -211,12 +210,20 @@ def check_base(config: Mapping[str, Any], model: str, folder: Path) -> None:
 
 
 def is_copy(first: str, second: str) -> bool:
-    """True for one model, or two folders with like configurations and weights of like sizes."""
+    """True for one model, or two folders whose configurations and weights have the same sizes.
+
+    None of their files is opened: an adapter from elsewhere may name any folder of the user's.
+    """
     if first == second or not (Path(first).is_dir() and Path(second).is_dir()):
         return first == second
-    sizes = [{f.name: f.stat().st_size for f in Path(p).glob("*model*")} for p in (first, second)]
-    files = [Path(p, "config.json") for p in (first, second)]
-    return sizes[0] == sizes[1] != {} and filecmp.cmp(*files, shallow=False)
+    own, other = model_sizes(Path(first)), model_sizes(Path(second))
+    return own == other != {}
+
+
+def model_sizes(folder: Path) -> dict[str, int]:
+    """The bytes of a model's configuration and weights, by name."""
+    files = [*folder.glob("*model*"), *folder.glob("config.json")]
+    return {file.name: file.lstat().st_size for file in files}
 
 
 def check_adapter(folder: Path, config: Any, modules: Iterable[str]) -> None:

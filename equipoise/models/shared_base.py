@@ -120,8 +120,11 @@ class SharedBase:
 
     def drop(self, name: str) -> None:
         """Delete the adapter of this name, if there is one."""
+        import torch
+
         if self.peft is not None and name in self.peft.peft_config:
-            with warnings.catch_warnings():
+            # Those that were loaded to answer alone are tensors of inference.
+            with warnings.catch_warnings(), torch.inference_mode():
                 # PEFT says which other adapter is active then; `lend` sets its own.
                 warnings.simplefilter("ignore", UserWarning)
                 self.peft.delete_adapter(name)

@@ -93,7 +93,7 @@ def best_responses(run: RunDirectory) -> Iterator[dict[str, Any]]:
         elsewhere = folder.suffix == POINTER
         if elsewhere and not follows:
             continue
-        place = Path(folder.read_text(encoding="utf-8")) if elsewhere else folder
+        place = Path(folder.read_text(encoding="utf-8", errors="replace")) if elsewhere else folder
         if not is_run(place):
             continue
         with RunDirectory.read(place) as exploiters:

@@ -23,7 +23,7 @@ from equipoise.report.history import history
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Observer
-from equipoise.system.folder import write_text
+from equipoise.system.folder import Folder
 from equipoise.system.yaml_text import yaml_text
 from equipoise.types import PlayerId
 
@@ -121,11 +121,10 @@ def write_cards(run: RunDirectory, players: Iterable[PlayerId]) -> None:
 
 def write_card(card: ModelCard | DatasetCard, folder: Path) -> None:
     """Put a card into a folder, in place of another one, whole or not at all."""
-    path = folder / CARD
-    text = str(card)
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return
-    write_text(path, text)
+    content = str(card).encode()
+    with Folder.open(folder) as files:
+        if not files.holds(CARD, content):
+            files.write(CARD, content)
 
 
 def model_card(run: RunDirectory, player: PlayerId, *, merged: bool = False) -> ModelCard:
@@ -207,7 +206,7 @@ def data_card(run: RunDirectory, files: Mapping[Path, int]) -> DatasetCard:
 def write_data_card(run: RunDirectory, files: Mapping[Path, int], folder: Path) -> list[Path]:
     """Write the export's card, unless another README is there; what was written."""
     path = folder / CARD
-    if path.is_file() and RECORDS not in path.read_text(encoding="utf-8"):
+    if path.is_file() and RECORDS.encode() not in path.read_bytes():
         return []
     write_card(data_card(run, files), folder)
     return [path]
@@ -217,11 +216,12 @@ def copy_cards(run: RunDirectory, folder: Path) -> list[Path]:
     """Copy the cards of all generations on disk to `folder`/NAME@N.md."""
     copies = []
     for birth in run.ledger.players():
-        card = home(run.folder / "players", birth.player) / CARD
-        if card.is_file():
+        place = home(run.folder / "players", birth.player)
+        if (place / CARD).is_file():
             folder.mkdir(parents=True, exist_ok=True)
             copies.append(folder / f"{birth.player}.md")
-            write_text(copies[-1], card.read_text(encoding="utf-8"))
+            with Folder.open(place) as files, Folder.open(folder) as copied:
+                copied.write(copies[-1].name, files.read(CARD))
     return copies
 
 

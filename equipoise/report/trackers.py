@@ -24,6 +24,7 @@ from equipoise.ledger.benchmark_results import results
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Observer
 from equipoise.seeds import child
+from equipoise.system.files import read_json
 from equipoise.system.folder import Folder
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def mlflow(logs: Path, project: str, name: str) -> GeneralTracker:
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     library.set_tracking_uri(address)
     kept = folder / "run.json"
-    begun = json.loads(kept.read_text())["run"] if kept.is_file() else None
+    begun = read_json(kept)["run"] if kept.is_file() else None
 
     class ResumedMLflowTracker(MLflowTracker):
         """Keeps the run's id beside its files, so that a resumed run goes on with it."""

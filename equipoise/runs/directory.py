@@ -422,13 +422,10 @@ class RunDirectory:
 
     def _restore_metrics(self) -> None:
         """Write metrics.jsonl anew, without what an interrupted stage will log again."""
-        text = "".join(
-            json.dumps({"stage": key, **line}) + "\n" for key, line in self.ledger.metrics()
-        )
-        name = "metrics.jsonl"
-        is_there = self.files.size(name) == len(text.encode()) and self.files.has(name)
-        if not is_there or self.files.read(name, len(text.encode())) != text.encode():
-            self.files.write(name, text)
+        lines = [json.dumps({"stage": key, **line}) + "\n" for key, line in self.ledger.metrics()]
+        content = "".join(lines).encode()
+        if not self.files.holds("metrics.jsonl", content):
+            self.files.write("metrics.jsonl", content)
 
 
 def write_new_folder(

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from equipoise.errors import ConfigError, ModelError
+from equipoise.errors import ConfigError, ModelError, RunError
+from equipoise.system.files import read_json
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -284,14 +285,17 @@ def compare(folder: Path, before: TokenSums, after: TokenSums) -> HandOver:
 
     `before` is the generation that it was trained from.
     """
-    content = json.loads((folder / FILE).read_text())
-    records = content["probes"]
-    prompts = [record["prompt"] for record in records]
-    answers = [record["answer"] for record in records]
+    content = read_json(folder / FILE)
+    try:
+        records = content["probes"]
+        prompts = [record["prompt"] for record in records]
+        answers = [record["answer"] for record in records]
+        start_A = np.array([record.get("start", math.nan) for record in records], np.float64)
+        trained_A = np.array([record["logprob"] for record in records], np.float64)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise RunError(f"{folder / FILE}: is damaged ({type(error).__name__}: {error})") from error
     before_A = np.array(before.token_sums(prompts, answers))
     after_A = np.array(after.token_sums(prompts, answers))
-    start_A = np.array([record.get("start", math.nan) for record in records])
-    trained_A = np.array([record["logprob"] for record in records])
     tokens = sum(map(len, answers))
     new = Scores(trained_A, after_A)
     if np.isnan(start_A).any():

@@ -227,6 +227,11 @@ class Folder:
         except FileExistsError as error:
             raise RunError(f"{self.path / name}: is there already; name another file") from error
 
+    def holds(self, name: str, content: bytes) -> bool:
+        """True if a plain file of this name has just this content."""
+        is_as_large = self.has(name) and self.size(name) == len(content)
+        return is_as_large and self.read(name, len(content)) == content
+
     def read_end(self, name: str, most: int) -> bytes:
         """The last bytes of a file, none where it is missing."""
         if not self.has(name):

@@ -136,11 +136,14 @@ def _votes(
     client = os.fork()
     if client == 0:
         _vote_on(f"http://127.0.0.1:{port}/api", place / "kept.jsonl", os.getppid())
-    lives = 0
+    lives, seconds, log = 0, 7.0, place / "kept.jsonl"
     while lives < kills and time.monotonic() < until:
-        moment = draw(dice, "at any time", 7.0, 8)
+        known = log.stat().st_size if log.exists() else 0
+        moment = draw(dice, "at any time", seconds, 8)
         ended = command(["vote", "run", "--no-token", "--port", str(port)], place, moment)
         lives += 1
+        if log.stat().st_size == known:  # it lived too short to take a vote
+            seconds *= 1.3
         if ended.code is not None or "Traceback" in ended.output:
             failures.append(f"vote: {ended.code}: {ended.output[-400:]}")
     os.kill(client, signal.SIGKILL)
