@@ -185,3 +185,11 @@ def test_cards_of_generations_that_went_on_are_not_written_again(command, tmp_pa
     assert command("resume", "run", *settings(generations=4)).code == 0
     assert written
     assert {player.generation for player in written} <= {3, 4}
+
+
+@pytest.mark.parametrize("content", [b"\x9f\xff noise", b""])
+def test_a_card_that_is_none_is_replaced(tmp_path, content):
+    (tmp_path / "README.md").write_bytes(content)
+    card = ModelCard("---\nlicense: mit\n---\nA card, für alle.\n")
+    model_card_module.write_card(card, tmp_path)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == str(card)
