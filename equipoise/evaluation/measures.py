@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from statistics import fmean
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
@@ -399,9 +399,11 @@ def headlines(history: History[Any], quantities: Iterable[Quantity]) -> Iterator
         return
     first, last = history.measurements[0], history.measurements[-1]
     shown_rows = [quantity for quantity in quantities if quantity.has_headline]
-    newest = {quantity.title: quantity.values(history)[-1] for quantity in shown_rows}
+    ends = replace(history, measurements=history.ends)
+    newest = {quantity.title: quantity.values(ends)[-1] for quantity in shown_rows}
     for quantity in shown_rows:
-        values = quantity.values(history)
+        # a unit that is not declared depends on all values
+        values = quantity.values(history if quantity.unit is None else ends)
         unit = quantity.unit_of(values)
         before, after = values[0], values[-1]
         if after == newest.get(quantity.same_as):
