@@ -159,7 +159,7 @@ def our_arrays(config: RunConfig, made: dict[str, Any]) -> dict[str, Any]:
     """The arrays of the recipe's own parts."""
     judge, schedule, reputation = config.judge, config.schedule, config.training_ratings
     assert isinstance(judge, Peers) and isinstance(schedule, Sparta)
-    assert isinstance(reputation, Reputation) and judge.reading == "as_released"
+    assert isinstance(reputation, Reputation) and judge.grade_reading == "as_released"
     in_turn = schedule.model_copy(update={"first": "in_turn"})
     read: list[int | None] = []
     for reply in made["replies"]:

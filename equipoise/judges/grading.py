@@ -113,7 +113,7 @@ class GradeSettings(Settings):
         "match's answers in that sample 5, as SPARTA's released code has it, and a single grade "
         "that failed to come 5 alone",
     )
-    reading: Literal["strict", "as_released"] = Field(
+    grade_reading: Literal["strict", "as_released"] = Field(
         default="strict",
         description="strict: one clear grade, with its question's code; as_released: SPARTA's "
         "reading, which takes the first whole number behind `score` or before /10 wherever it "
@@ -347,7 +347,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         }
 
     def _read(self, reply: str, code: str) -> float | Unread:
-        if self.reading == "as_released":
+        if self.grade_reading == "as_released":
             return read_score_as_released(reply)
         return read_score(reply, self.low, self.high, code, alone=not code)
 

@@ -178,7 +178,7 @@ class AnswerHead:
             self.hidden_NH = hidden_NH if self.keep else None
             target_at = target_N.to(device)
             if is_plain:
-                head = self.head
+                head: Any = self.head
                 kind = hidden_NH.device.type
                 autocast = torch.is_autocast_enabled(kind)
                 dtype = torch.get_autocast_dtype(kind) if autocast else head.weight.dtype
