@@ -102,6 +102,12 @@ def largest_gap(table: PayoffTable, player: int) -> tuple[Interval, int | None]:
     """The most that anybody gains against a player with its interval, and who (None: nobody).
 
     Of opponents met on two prompts or more; the interval holds for all of them at once.
+
+    >>> from equipoise.payoffs.table import cross_play
+    >>> better, worse = {"p": [1], "q": [1], "r": [0]}, {"p": [0], "q": [0], "r": [0]}
+    >>> gap, who = largest_gap(cross_play({"better": better, "worse": worse}), 1)
+    >>> round(gap.mean, 2), who
+    (0.67, 0)
     """
     met = [j for j in np.flatnonzero(table.clusters_NN[:, player] > 1) if j != player]
     gain, best = largest_gain(

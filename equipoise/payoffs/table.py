@@ -181,6 +181,11 @@ def count_prompts(
 ) -> tuple[np.ndarray, int]:
     """(different clusters on which each player met another, those of all); group_R: the clusters of
     R judged meetings of i_R and j_R.
+
+    >>> i_R, j_R, prompt_R = np.array([0, 0, 1]), np.array([1, 1, 2]), np.array([5, 6, 6])
+    >>> prompts_N, prompts = count_prompts(3, i_R, j_R, prompt_R)
+    >>> prompts_N.tolist(), prompts
+    ([2, 2, 1], 2)
     """
     met_R = i_R != j_R
     both_R = np.concatenate([i_R[met_R], j_R[met_R]]).astype(np.int64)

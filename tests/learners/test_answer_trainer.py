@@ -282,6 +282,8 @@ def test_weights_in_shares_are_gathered_and_tied_again(tmp_path, first):
     whole = {"embed": 1, "head": 1, "apart": 3}
     assert written == ([(str(tmp_path), whole)] if first else [])
     saved = []
-    plain = SimpleNamespace(is_fsdp_enabled=False, save_model=saved.append)
+    plain = SimpleNamespace(
+        is_fsdp_enabled=False, save_model=saved.append, is_world_process_zero=lambda: first
+    )
     AnswerTrainer.save_whole(plain, tmp_path)
     assert saved == [str(tmp_path)]

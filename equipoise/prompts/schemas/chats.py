@@ -149,7 +149,7 @@ def read_written_text(columns: Columns, options: RowOptions) -> Reading:
     if other is not None:
         raise DataError(
             f"{columns.place('text')}: is a whole text to learn, but an answer is in {other}, too; "
-            "call the question `prompt`, or drop one of the two"
+            "call the question `prompt` (or -s prompts.prompt_column=text), or drop one of the two"
         )
     dialogue = read_dialogue(text)
     if dialogue is None:
