@@ -512,5 +512,7 @@ def test_an_edited_judge_judges_anew(run, sums, tmp_path):
 @pytest.mark.parametrize("judge", [3, ["exact"]], ids=["number", "list"])
 def test_a_judge_that_is_neither_named_nor_one_is_refused(run, sums, judge):
     for ask in (lambda: run.evaluate(sums, judge=judge), lambda: run.rejudge(judge)):
-        with pytest.raises(ConfigError, match=r"a component or its class, or a function, and this is of type"):
+        with pytest.raises(
+            ConfigError, match=r"a component or its class, or a function, and this is of type"
+        ):
             ask()
