@@ -28,33 +28,44 @@ EXTRAS = {  # extra -> the packages that it brings and that a part may find miss
     "endpoints": ("openai",),
     "serve": ("starlette", "uvicorn"),
 }
-VERBS = {  # verb -> the first line of its help
-    "init": "Write a first recipe of your own, with every part tried.",
-    "run": "Play a recipe, train its learners, and report what came of it.",
-    "resume": "Go on with a run that was stopped, or make it longer.",
-    "status": "Say how far a run is and what it has measured.",
-    "check": "Say what of a run's folder is whole, and what can be saved.",
-    "report": "Write the run's report, one HTML file that works offline.",
-    "evaluate": "Measure players on named sets, or by a harness, and record what they score.",
-    "compare": "Compare targets prompt by prompt: paired differences, places, win rates, one page.",
-    "best-response": "Train a fresh player against a frozen one, and say what it gets.",
-    "import-scores": "Record scores that another program measured, beside their run.",
-    "import-matches": "Make a run of matches that other programs played and judged.",
-    "rows": "Print rows of data as a model will see them, and what is left out.",
-    "plan": "Print what a run would do, and estimate its memory and time.",
-    "recipes": "List the packaged recipes, or print where one of them differs from its paper.",
-    "rate": "Rate a run's players anew, from its ledger.",
-    "judge": "Have another judge judge a run's matches.",
-    "export": "Export every record of a run to Parquet.",
-    "merge": "Merge a generation that is an adapter into its base model.",
-    "sft": "Fine-tune a model on answers.",
-    "serve": "Serve players or a model to any OpenAI client.",
-    "chat": "Talk with a player or a model.",
-    "vote": "Let people vote on answers of a run's players.",
-    "play": "Take a seat in a game against a run's players.",
-    "sampler": "Print and run `vllm serve` as a run's sampler needs it, until Ctrl-C.",
-    "doctor": "Check what this machine has, and that the parts work on it.",
+GROUPS = {  # group of `--help` -> verb -> the first line of its help
+    "Train": {
+        "init": "Write a first recipe of your own, with every part tried.",
+        "rows": "Print rows of data as a model will see them, and what is left out.",
+        "recipes": "List the packaged recipes, or print where one of them differs from its paper.",
+        "plan": "Print what a run would do, and estimate its memory and time.",
+        "run": "Play a recipe, train its learners, and report what came of it.",
+        "resume": "Go on with a run that was stopped, or make it longer.",
+        "sft": "Fine-tune a model on answers.",
+    },
+    "Measure": {
+        "status": "Say how far a run is and what it has measured.",
+        "report": "Write the run's report, one HTML file that works offline.",
+        "evaluate": "Measure players on named sets, or by a harness, and record what they score.",
+        "compare": "Compare targets prompt by prompt: paired differences, places, one page.",
+        "best-response": "Train a fresh player against a frozen one, and say what it gets.",
+        "rate": "Rate a run's players anew, from its ledger.",
+        "judge": "Have another judge judge a run's matches.",
+    },
+    "Share": {
+        "export": "Export every record of a run to Parquet.",
+        "merge": "Merge a generation that is an adapter into its base model.",
+        "import-scores": "Record scores that another program measured, beside their run.",
+        "import-matches": "Make a run of matches that other programs played and judged.",
+    },
+    "Serve": {
+        "serve": "Serve players or a model to any OpenAI client.",
+        "chat": "Talk with a player or a model.",
+        "vote": "Let people vote on answers of a run's players.",
+        "play": "Take a seat in a game against a run's players.",
+        "sampler": "Print and run `vllm serve` as a run's sampler needs it, until Ctrl-C.",
+    },
+    "Repair": {
+        "doctor": "Check what this machine has, and that the parts work on it.",
+        "check": "Say what of a run's folder is whole, and what can be saved.",
+    },
 }
+VERBS = {verb: text for verbs in GROUPS.values() for verb, text in verbs.items()}
 # Verbs with the options of `machine_options`, beside those of games.
 PLAYING = [
     "init",
@@ -90,7 +101,8 @@ class GameGroup(TyperGroup):
 
     def __init__(self, game: str, paths: dict[str, str]) -> None:
         """`paths` are verb -> "module:function"."""
-        super().__init__(name=game, help=f"Verbs of {game}: {', '.join(paths)}.")
+        text = f"Verbs of {game}: {', '.join(paths)}."
+        super().__init__(name=game, help=text, rich_help_panel="Games")
         self.no_args_is_help = True
         self.paths = paths
         self.commands = dict.fromkeys(paths, TyperCommand(game))
@@ -108,8 +120,9 @@ class VerbGroup(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for verb, text in VERBS.items():
-            self.add_command(TyperCommand(verb, help=text))
+        for group, verbs in GROUPS.items():
+            for verb, text in verbs.items():
+                self.add_command(TyperCommand(verb, help=text, rich_help_panel=group))
         self.games = {
             game: GameGroup(game, paths) for game, paths in plugin_table("COMMANDS").items()
         }
