@@ -42,10 +42,6 @@ def test_every_loss_of_the_page_is_one():
     assert set(re.findall(r"`(\w+)`", family.group(1))) <= set(PreferenceLoss.known_kinds())
 
 
-def test_the_readme_is_a_minutes_reading():
-    assert len(README.split()) <= 1_000
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#:]+)(?:#[\w-]*)?\)", page.read_text())

@@ -65,6 +65,7 @@ def test_a_parquet_bomb_is_refused_in_little_memory(tmp_path, make):
     assert "not read" in last
 
 
+@pytest.mark.long
 def test_an_export_that_is_a_bomb_is_refused(tmp_path):
     path = packed_page(tmp_path / "stages.parquet")
     table = pq.ParquetFile(path).read()
@@ -85,6 +86,7 @@ def test_honest_columns_that_pack_well_are_read(tmp_path):
     assert sum(1 for _ in read(path)) == 50_000
 
 
+@pytest.mark.long
 def test_a_line_of_200_megabytes_is_refused(tmp_path):
     path = tmp_path / "rows.jsonl"
     with path.open("w") as file:
@@ -98,6 +100,7 @@ def test_a_line_of_200_megabytes_is_refused(tmp_path):
         next(rows)
 
 
+@pytest.mark.long
 def test_a_csv_of_a_million_columns_is_refused(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(",".join(f"c{i}" for i in range(1_000_000)) + "\n" + "a\n" * 100_000)
@@ -105,6 +108,7 @@ def test_a_csv_of_a_million_columns_is_refused(tmp_path):
         next(read(path))
 
 
+@pytest.mark.long
 def test_a_cell_without_an_end_is_refused(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text('prompt,answer\n"' + "a" * (65 * MEBIBYTE))
