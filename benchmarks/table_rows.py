@@ -97,7 +97,8 @@ def instructions(results: Results) -> Row:
         "",
         "python -m benchmarks.trials instructions --model SmolLM2-135M-Instruct.Q4_1.gguf "
         "--encoder minilm --precision bf16 --swept trial_instructions_sweep.json "
-        f"--ifeval ifeval_half.jsonl --seeds {' '.join(map(str, seeds))}",
+        "--ifeval ifeval_half.jsonl "
+        f"--seeds {' '.join(map(str, results['arguments']['seeds']))}",
         results["date"],
         ", ".join(after),
     )

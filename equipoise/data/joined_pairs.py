@@ -42,7 +42,9 @@ class JoinedPairs(Settings):
     max_prompt: int = Field(
         1800, ge=1, description="the learner's tokens of a prompt that is cut, the last ones"
     )
-    opponents_max_prompt: int = Field(1000, ge=1, description="the same, of its opponents")
+    opponents_max_prompt: int = Field(
+        1000, ge=1, description="its opponents' tokens of a prompt that is cut, the last ones"
+    )
     opponents_apart: bool = Field(
         True,
         description="opponents tokenise prompt and answer each by itself, as released; false: as "

@@ -195,7 +195,7 @@ def test_a_test_that_was_seen_and_a_measurement_off_the_beat_are_noted(tmp_path,
 
 def none_of_thirds(prompt, text):
     """A judge that says nothing of a prompt that ends with 0, 3, 6 or 9."""
-    return None if int(prompt.split()[-1]) % 3 == 0 else 1.0
+    return None if prompt.endswith(("0", "3", "6", "9")) else float(len(text))
 
 
 def test_a_stage_with_too_much_unjudged_goes_on_with_a_larger_share(tmp_path):

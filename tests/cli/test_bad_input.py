@@ -168,7 +168,9 @@ def test_a_model_folder_without_tokenizer(command, rows, tmp_path):
 
 @pytest.mark.long
 def test_every_pair_a_tie(command, tmp_path):
-    (tmp_path / "ties.py").write_text("def same(prompt, text):\n    return 0.5\n")
+    (tmp_path / "ties.py").write_text(
+        "def same(prompt, text):\n    return 0.5 if 'made' not in text else 0.0\n"
+    )
     done = command(
         "run",
         "quickstart",

@@ -7,6 +7,7 @@ DOORS = {
     "chat": ["chat", "{run}"],
     "evaluate": ["evaluate", "{run}", "--on", "gsm8k"],
     "evaluate by a harness": ["evaluate", "{run}", "--harness", "lm_eval", "--tasks", "arc_easy"],
+    "compare": ["compare", "{run}@policy", "{run}@policy", "--on", "gsm8k"],
     "crossplay": ["red-team", "crossplay", "{run}", "{run}"],
     "crossplay of one": ["red-team", "crossplay", "{run}"],
     "best-response": ["best-response", "{run}@policy"],

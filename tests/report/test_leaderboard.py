@@ -102,7 +102,7 @@ def test_in_a_browser(tmp_path):
         assert titles["rock"] in texts
         assert len(texts) == 27
         assert browser.do("document.querySelectorAll('img').length") == 0
-        assert browser.do("document.querySelectorAll('.chart .heatmaplayer image').length") == 1
+        assert browser.do("document.querySelectorAll('.chart .heatmaplayer rect').length") == 9
         assert browser.complaints() == []
         assert browser.requests() == []
     finally:

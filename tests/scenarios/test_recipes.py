@@ -40,6 +40,7 @@ OWN = {
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
 }
 TASKS = ("gtalign", "gtalign_as_released", "gtalign_task", "gtalign_task_as_released")
+TASKS += ("gtalign_medium_as_released", "gtalign_grpo")
 QUESTIONS = [
     {
         "prompt": f"What is {a} + {a + 1}?",
@@ -138,9 +139,10 @@ ARENA = {
     },
     "judge": "exact",
 }
+SHORT_TEXT = {"begins": "learner", "max_length": 128, "max_prompt": 96, "opponents_max_prompt": 64}
 PLAYERS = {
     "mnpo": settings(players__policy=TINY),
-    "mnpo_as_released": settings(players__policy={**TINY, "max_prompt": 96}),
+    "mnpo_as_released": settings(players__policy=TINY, learner__pair_text=SHORT_TEXT),
     **dict.fromkeys(
         ("mnpo_one_gpu", "mnpo_eight_gpus", "mnpo_two_nodes"),
         settings(players__policy=TINY, executor="local", learner__launch="null"),
@@ -156,9 +158,15 @@ PLAYERS = {
         players__alice=TINY, players__bob=TINY, judges={"alice": "exact", "bob": "shorter"}
     ),
     "mnpo_heterogeneous_as_released": settings(
-        players__alice={**TINY, "max_prompt": 96},
-        players__bob={**TINY, "max_prompt": 64},
+        players__alice=TINY,
+        players__bob=TINY,
         judges={"alice": "exact", "bob": "shorter"},
+        learner__pair_text=SHORT_TEXT,
+    ),
+    "mnpo_heterogeneous_three": settings(
+        **{f"players__{name}": TINY for name in ("armo", "athene", "skywork")},
+        judges={"armo": "exact", "athene": "shorter", "skywork": "exact"},
+        learner__pair_text=SHORT_TEXT,
     ),
     # Models that never learned to grade: an unreadable grade counts as the middle, so that there is
     # something to teach.
@@ -188,12 +196,14 @@ def arguments(name, rows) -> list[str]:
         return OWN[name]
     if name in TASKS:
         grader = {"kind": "scripted", "call": "scripted_models:full_marks"}
-        small = settings(game__text="assistance_compact", learner__critic="head")
+        small = settings(game__text="assistance_compact")
+        if name != "gtalign_grpo":  # which has no critic
+            small += settings(learner__critic="head")
         return [
             *TALK,
             *small,
             *settings(players__assistant=ASSISTANT, prompts__path=rows(TASK_ROWS)),
-            *(settings(judge__grader=grader) if name.endswith("_as_released") else []),
+            *(settings(judge__grader=grader) if name.endswith(("_released", "grpo")) else []),
         ]
     if name == "gtalign_peers":
         peers = {
