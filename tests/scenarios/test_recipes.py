@@ -179,7 +179,8 @@ PLAYERS = {
         evaluate__samples=1,
         learner__batch_size=4,
     ),
-    "sparta_as_released": OF_POOL,
+    # They grade by a bare number, which the released code does not read.
+    "sparta_as_released": [*OF_POOL, *settings(judge__grade_reading="strict")],
     "sparta_self_rewarding": OF_POOL,
     "sparta_meta_rewarding": [*OF_POOL, *settings(judge__meta_text="meta_judge_compact")],
     "sparta_sppo": OF_POOL,
