@@ -123,16 +123,16 @@ class Scores:
         """The scores of all other seeds."""
         return Scores(item for item in self.items if item.seed != seed)
 
-    def by_seed(self, first: str, second: str, column: str) -> dict[int, float]:
-        """Seed -> by how much `first` exceeds `second` there; as `difference`, seed by seed."""
-        own = {seed for seed, _, _ in self.cells(first, column)}
+    def shared_seeds(self, first: str, second: str, column: str) -> list[int]:
+        """The seeds at which both arms have a value; a number "=0.5" has one at each."""
+        seeds = {seed for seed, _, _ in self.cells(first, column)}
         if not second.startswith("="):
-            own &= {seed for seed, _, _ in self.cells(second, column)}
-        found = {}
-        for seed in sorted(own):
-            alone = Scores(item for item in self.items if item.seed == seed)
-            found[seed] = alone.difference(first, second, column).mean
-        return found
+            seeds &= {seed for seed, _, _ in self.cells(second, column)}
+        return sorted(seeds)
+
+    def at(self, seed: int) -> Scores:
+        """The scores of one seed."""
+        return Scores(item for item in self.items if item.seed == seed)
 
     def changed(self, first: str, second: str, column: str) -> float:
         """The share of the seeds and prompts of both arms whose value is another."""
@@ -201,29 +201,30 @@ def verdict(claim: Claim, scores: Scores, told: Mapping[str, Any]) -> Verdict:
     word = word_of(gap, claim.claimed, claim.margin)
     if (len(claim.learners) > 1 or word == "refuted") and (why := unfair(claim, told)):
         return Verdict("not tested", gap, why)
-    by_seed = scores.by_seed(claim.first, claim.second, claim.column)
+    seeds = scores.shared_seeds(claim.first, claim.second, claim.column)
+    if not 1 < len(seeds) <= FEW:  # of more, one cannot carry the interval
+        return Verdict(word, gap)
     test = None
-    if 1 < len(by_seed) <= FEW and claim.claimed != "equal":
-        test = sign_flip(list(by_seed.values()))
-    if word in ("shown", "refuted") and (turning := seeds_that_turn(claim, scores, word, by_seed)):
+    if claim.claimed != "equal":
+        sides = (claim.first, claim.second, claim.column)
+        test = sign_flip([scores.at(seed).difference(*sides).mean for seed in seeds])
+    turning = []
+    if word in ("shown", "refuted"):
+        turning = seeds_that_turn(claim, scores, word, seeds)
+    if turning:
         plural = "s" if len(turning) > 1 else ""
         why = f"hangs on seed{plural} {', '.join(map(str, turning))}"
         return Verdict("not shown", gap, why, test)
     return Verdict(word, gap, "", test)
 
 
-def seeds_that_turn(
-    claim: Claim, scores: Scores, word: Word, by_seed: Mapping[int, float]
-) -> list[int]:
+def seeds_that_turn(claim: Claim, scores: Scores, word: Word, seeds: Sequence[int]) -> list[int]:
     """The seeds without any one of which the verdict would be another word.
 
-    Of more than `FEW` seeds none is left out: there one cannot carry the interval. With two, what is
-    left is one seed, which has no interval over seeds, so that the verdict hangs on either.
+    Of two seeds one is left, which has no interval over seeds, so that the verdict hangs on either.
     """
-    if not 1 < len(by_seed) <= FEW:
-        return []
     turning = []
-    for seed in by_seed:
+    for seed in seeds:
         rest = scores.without(seed).difference(claim.first, claim.second, claim.column)
         if word_of(rest, claim.claimed, claim.margin) != word:
             turning.append(seed)
