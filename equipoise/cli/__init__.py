@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from traceback import extract_tb, format_exception
@@ -260,6 +261,8 @@ def main() -> None:
             _fail_of_memory(error)
         place = shorten(str(error.filename or unnamed_place(error)))
         if error.errno in DISK_FULL:
+            if not error.filename:
+                drop_unwritten_output()
             _fail(f"{place}: cannot write ({error.strerror}); free some space", DiskFull.exit_code)
         if error.errno in DENIED and error.filename:
             _fail(f"{place}: cannot be read or written ({error.strerror})", UserError.exit_code)
@@ -283,6 +286,16 @@ def out_of_memory(error: BaseException) -> bool:
         "out of memory",
     )
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def drop_unwritten_output() -> None:
+    """Point standard output at nothing, so that Python does not try to write its rest at the end,
+    which would fail again and change the exit code.
+    """
+    with suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
 
 
 def unnamed_place(error: OSError) -> str:
