@@ -1,7 +1,7 @@
 """Supervised fine-tuning outside a run, to make models or adapters that a run can start from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -128,14 +128,15 @@ def fine_tune_adapters(
     """
     for name in data:
         check_free(out / name, overwrite)
-    for rows in data.values():
-        if isinstance(rows, str):
-            read_examples(rows)
+    read: dict[str, tuple[Sequence[Example], dict[str, list[str]]]] = {}
+    for name, rows in data.items():
+        read[name] = read_examples(rows) if isinstance(rows, str) else (rows, {})
     resources = Resources()
-    return {
-        name: fine_tune(
+    tuned: dict[str, FineTuned] = {}
+    for name, (examples, left_out) in read.items():
+        made = fine_tune(
             model,
-            rows,
+            examples,
             out / name,
             settings,
             lora=lora,
@@ -143,8 +144,8 @@ def fine_tune_adapters(
             resources=resources,
             **options,
         )
-        for name, rows in data.items()
-    }
+        tuned[name] = replace(made, left_out=left_out)
+    return tuned
 
 
 def check_free(out: Path, overwrite: bool) -> None:

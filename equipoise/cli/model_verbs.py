@@ -88,20 +88,21 @@ def sft(
     settings = recipe_loader.component(SFT, {"kind": "sft", **given}, (), "sft")
     with Display(console=terminal(stderr=json), silent=json) as display:
         options["monitor"] = display
+        adapters: dict[str, FineTuned] = {}
         if adapter is not None and named:
-            made = fine_tune_adapters(model, named, out, settings, lora=adapter, **options)
+            adapters = fine_tune_adapters(model, named, out, settings, lora=adapter, **options)
+            made = [(named[name], tuned) for name, tuned in adapters.items()]
         else:
-            named = {"": data[0]}
-            made = {"": fine_tune(model, data[0], out, settings, lora=adapter, **options)}
-    for name, tuned in made.items():
-        print_learned_rows(named[name], tuned)
-    if "" in made:
-        print_tuned(made[""], json)
-    elif json:
-        show({"adapters": {name: tuned_facts(tuned) for name, tuned in made.items()}})
-    else:
-        for tuned in made.values():
+            made = [(data[0], fine_tune(model, data[0], out, settings, lora=adapter, **options))]
+    for file, tuned in made:
+        print_learned_rows(file, tuned)
+    if not json:
+        for _, tuned in made:
             say(tuned.model)
+    elif adapters:
+        show({"adapters": {name: tuned_facts(tuned) for name, tuned in adapters.items()}})
+    else:
+        show(tuned_facts(made[0][1]))
 
 
 def adapter_shape(text: str) -> Lora | None:
@@ -166,14 +167,6 @@ def tuned_facts(tuned: FineTuned) -> dict[str, Any]:
     counts = {reason: len(places) for reason, places in tuned.left_out.items()}
     facts = {"examples": tuned.examples, "left_out": counts}
     return {"model": str(tuned.model), **tuned.metrics, **facts}
-
-
-def print_tuned(tuned: FineTuned, json: bool) -> None:
-    """Print the model's folder, or what was measured."""
-    if json:
-        show(tuned_facts(tuned))
-    else:
-        say(tuned.model)
 
 
 def checked_rule(name: str) -> TooLong:

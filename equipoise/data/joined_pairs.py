@@ -11,14 +11,15 @@ each answer keeps its first max_length − max_prompt. Special tokens within a t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise.component import Settings
-from equipoise.data.opponent_logprobs import CHUNK, LogprobStore
+from equipoise.data.opponent_logprobs import LogprobStore, stored_logprobs
 from equipoise.errors import ConfigError, DataError
 from equipoise.players.base import Actor, Scorer, TokenScorer
 from equipoise.types import Pair, PlayerId, record_id
@@ -210,18 +211,8 @@ def joined_opponent_logprobs(
                 answers[key] = (prompt, ids)
                 of_pair.append(key)
             keys.append((of_pair[0], of_pair[1]))
-        known = store.logprobs(opponent, scorer.encoding, list(answers))
-        advance(len(known))
-        missing = [key for key in answers if key not in known]
-        for start in range(0, len(missing), CHUNK):
-            chunk = missing[start : start + CHUNK]
-            prompts = [answers[key][0] for key in chunk]
-            texts = [answers[key][1] for key in chunk]
-            sums = scorer.token_sums(prompts, texts)
-            values = [(total, len(ids)) for total, ids in zip(sums, texts, strict=True)]
-            store.add_logprobs(opponent, scorer.encoding, chunk, values)
-            known.update(zip(chunk, values, strict=True))
-            advance(len(chunk))
+        score = partial(token_logprobs, scorer, answers)
+        known = stored_logprobs(store, opponent, scorer.encoding, list(answers), score, advance)
         for b, (chosen, rejected) in enumerate(keys):
             for values_KB, key, side in ((chosen_KB, chosen, 0), (rejected_KB, rejected, 1)):
                 total, tokens = known[key]
@@ -229,3 +220,13 @@ def joined_opponent_logprobs(
                     total *= own_tokens[b][side] / tokens
                 values_KB[k, b] = total
     return chosen_KB, rejected_KB
+
+
+def token_logprobs(
+    scorer: TokenScorer, answers: Mapping[str, tuple[list[int], list[int]]], keys: Sequence[str]
+) -> list[tuple[float, int]]:
+    """(log-probability in nats, tokens) of the answer behind its prompt under each key."""
+    prompts = [answers[key][0] for key in keys]
+    texts = [answers[key][1] for key in keys]
+    sums = scorer.token_sums(prompts, texts)
+    return [(total, len(ids)) for total, ids in zip(sums, texts, strict=True)]

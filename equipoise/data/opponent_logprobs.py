@@ -124,15 +124,36 @@ def _totals(
     advance: Callable[[int], None],
 ) -> dict[str, float]:
     """Text key -> the sum of the answer's token log-probabilities, in nats."""
-    known = store.logprobs(player, scorer.encoding, list(answers))
-    advance(len(known))
-    missing = [key for key in answers if key not in known]
-    for start in range(0, len(missing), CHUNK):
-        keys = missing[start : start + CHUNK]
+
+    def score(keys: Sequence[str]) -> Sequence[tuple[float, int]]:
         chats, texts, cut = zip(*(answers[key] for key in keys), strict=True)
         passed = {"cut": cut} if any(cut) else {}
-        values = scorer.logprobs(chats, texts, whole=whole, **passed)
-        store.add_logprobs(player, scorer.encoding, keys, values)
-        known.update(zip(keys, values, strict=True))
-        advance(len(keys))
+        return scorer.logprobs(chats, texts, whole=whole, **passed)
+
+    known = stored_logprobs(store, player, scorer.encoding, list(answers), score, advance)
     return {key: total for key, (total, _) in known.items()}
+
+
+def stored_logprobs(
+    store: LogprobStore,
+    player: PlayerId,
+    encoding: str,
+    keys: Sequence[str],
+    score: Callable[[Sequence[str]], Sequence[tuple[float, int]]],
+    advance: Callable[[int], None],
+) -> dict[str, tuple[float, int]]:
+    """Text key -> (log-probability in nats, tokens), of each of `keys`.
+
+    What the store has not is scored and kept, `CHUNK` texts at a time; `advance(n)` is called after
+    every n texts.
+    """
+    known = store.logprobs(player, encoding, keys)
+    advance(len(known))
+    missing = [key for key in keys if key not in known]
+    for start in range(0, len(missing), CHUNK):
+        chunk = missing[start : start + CHUNK]
+        values = score(chunk)
+        store.add_logprobs(player, encoding, chunk, values)
+        known.update(zip(chunk, values, strict=True))
+        advance(len(chunk))
+    return known

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.blocks.section import Curve, finite_or_none
-from equipoise.payoffs.cycles import cycle_share, cyclic_triples
+from equipoise.payoffs.cycles import circles, cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import (
     Interval,
     level_together,
@@ -29,14 +29,15 @@ from equipoise.payoffs.intervals import (
     paired_difference,
     payoff_interval,
 )
-from equipoise.payoffs.regret import largest_gain
-from equipoise.payoffs.table import Meeting, PayoffTable, cross_play, tally
+from equipoise.payoffs.regret import largest_gap
+from equipoise.payoffs.table import Meeting, PayoffTable, cross_play, met_by_all, tally
 from equipoise.payoffs.told_apart import (
     FEW_SEEDS,
     SpreadMean,
     between_recipes,
     holm,
     joint_level,
+    means_over_seeds,
     rank_ranges,
     relabelled,
     sign_flip,
@@ -357,7 +358,7 @@ def compare(arms: Sequence[Arm], measures: Sequence[str] | None = None) -> Compa
         pair.difference(level, float(p)) for pair, p in zip(pairs, adjusted, strict=True)
     ]
     standings = {}
-    for name in [*shared, *(title for title in map(meeting_title, judges))]:
+    for name in [*shared, *map(meeting_title, judges)]:
         of_measure = [each for each in differences if each.measure == name]
         standings[name] = _standings(arms, name, of_measure)
     tables = [_win_rates(name, _score_table(arms, name)) for name in shared]
@@ -426,7 +427,11 @@ class Paired:
         spread = between_recipes(own, other)
         if spread is None:
             return cls(measure, first.name, second.name, {}, share, math.nan, *only, seeds=seeds)
-        by_item = _mean_differences(own, other)
+        own_mean = means_over_seeds(own)
+        other_mean = means_over_seeds(other)
+        by_item = {
+            item: value - other_mean[item] for item, value in own_mean.items() if item in other_mean
+        }
         seed_p, one_seed = _over_seeds(own, other, by_item)
         return cls(
             measure,
@@ -481,21 +486,6 @@ class Paired:
             self.higher_is_better,
             self.share,
         )
-
-
-def _mean_differences(
-    own: Mapping[str, Mapping[str, float]], other: Mapping[str, Mapping[str, float]]
-) -> dict[str, float]:
-    """Item -> the difference of the means over seeds."""
-    sides = []
-    for side in (own, other):
-        values: dict[str, list[float]] = {}
-        for scores in side.values():
-            for item, score in scores.items():
-                values.setdefault(item, []).append(score)
-        sides.append({item: fmean(of_item) for item, of_item in values.items()})
-    first, second = sides
-    return {item: value - second[item] for item, value in first.items() if item in second}
 
 
 def _over_seeds(
@@ -667,22 +657,18 @@ def _win_rates(measure: str, table: PayoffTable) -> WinRates:
             rates[players[a], players[b]] = Interval(
                 (pays.mean + 1) / 2, (pays.low + 1) / 2, (pays.high + 1) / 2, prompts
             )
-    inside = _met_by_all(table)
+    inside = met_by_all(table)
     payoff_NN = table.payoff_NN[np.ix_(inside, inside)]
     several = len(inside) > 1
     mixture_N = max_entropy_nash(payoff_NN) if several else np.ones(len(inside))
     names = [players[i] for i in inside]
     gaps = {}
     for i, name in enumerate(players):
-        others = [j for j in range(len(players)) if j != i and table.clusters_NN[j, i]]
-        gain, best = largest_gain(
-            table.payoff_NN[others, i], table.se_NN[others, i], table.clusters_NN[others, i]
-        )
-        by = players[others[best]] if best is not None and gain.mean > 0 else ""
-        gaps[name] = (
-            Interval(max(gain.mean, 0.0), max(gain.low, 0.0), max(gain.high, 0.0), gain.n),
-            by,
-        )
+        gap, best = largest_gap(table, i)
+        gaps[name] = (gap, "" if best is None else players[best])
+    clearest = []
+    for (i, j, k), least in circles(payoff_NN)[:MOST_CIRCLES]:
+        clearest.append(((names[i], names[j], names[k]), least))
     return WinRates(
         measure,
         table,
@@ -691,33 +677,8 @@ def _win_rates(measure: str, table: PayoffTable) -> WinRates:
         gaps,
         float(cycle_share(payoff_NN)) if several else math.nan,
         float(cyclic_triples(payoff_NN)) if len(inside) > 2 else math.nan,
-        tuple(_circles(names, payoff_NN)),
+        tuple(clearest),
     )
-
-
-def _met_by_all(table: PayoffTable) -> list[int]:
-    """The places of players that have all met each other, without those who met the fewest."""
-    rest = list(range(len(table.players)))
-    while rest:
-        missing_N = np.isnan(table.payoff_NN[np.ix_(rest, rest)]).sum(axis=0)
-        if not missing_N.any():
-            break
-        rest.pop(len(rest) - 1 - int(missing_N[::-1].argmax()))
-    return rest
-
-
-def _circles(
-    names: Sequence[str], payoff_NN: np.ndarray
-) -> list[tuple[tuple[str, str, str], float]]:
-    """Triples in which each beats the next, with the least pay-off, the clearest first."""
-    circles = []
-    for i, j in np.argwhere(payoff_NN > 0):
-        for k in np.flatnonzero((payoff_NN[j] > 0) & (payoff_NN[:, i] > 0)):
-            if i < min(j, k):
-                least = float(min(payoff_NN[i, j], payoff_NN[j, k], payoff_NN[k, i]))
-                circles.append(((names[i], names[j], names[int(k)]), least))
-    circles.sort(key=lambda circle: -circle[1])
-    return circles[:MOST_CIRCLES]
 
 
 # -- what a reader is told

@@ -52,6 +52,23 @@ def cyclic_triples(payoff_NN: np.ndarray) -> float:
     return float(cycles / comb(len(beats_NN), 3))
 
 
+def circles(payoff_NN: np.ndarray) -> list[tuple[tuple[int, int, int], float]]:
+    """Every triple of players in which each beats the next, with the least of its three pay-offs,
+    the clearest first.
+
+    >>> circles(np.array([[0.0, -0.5, 1], [0.5, 0, -1], [-1, 1, 0]]))
+    [((0, 2, 1), 0.5)]
+    """
+    triples = []
+    for i, j in np.argwhere(payoff_NN > 0).tolist():
+        for k in np.flatnonzero((payoff_NN[j] > 0) & (payoff_NN[:, i] > 0)).tolist():
+            if i < min(j, k):
+                least = float(min(payoff_NN[i, j], payoff_NN[j, k], payoff_NN[k, i]))
+                triples.append(((i, j, k), least))
+    triples.sort(key=lambda circle: -circle[1])
+    return triples
+
+
 def cyclic_warning(triples: float) -> str:
     """The warning where `cyclic_triples` is too large for one rating a player, else empty.
 

@@ -195,6 +195,23 @@ def count_prompts(
     return prompts_N, len(np.unique(groups_R))
 
 
+def met_by_all(table: PayoffTable) -> list[int]:
+    """The places of players that have all met each other, without those who met the fewest.
+
+    >>> scores = {"a": {"p": [1]}, "b": {"p": [0], "q": [1]}, "c": {"q": [0]}}
+    >>> met_by_all(cross_play(scores))
+    [0, 1]
+    """
+    rest = list(range(len(table.players)))
+    while rest:
+        missing_N = np.isnan(table.payoff_NN[np.ix_(rest, rest)]).sum(axis=0)
+        if not missing_N.any():
+            break
+        fewest = int(missing_N[::-1].argmax())
+        rest.pop(len(rest) - 1 - fewest)
+    return rest
+
+
 Scores = Mapping[str, Mapping[str, Sequence[float | None]]]
 
 

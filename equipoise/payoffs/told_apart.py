@@ -312,8 +312,8 @@ def between_recipes(
             other = second[seed]
             cells += [(seed, item, own[item] - other[item]) for item in own if item in other]
         return crossed_mean(cells) if cells else None
-    own_I = _means_over_seeds(first)
-    other_I = _means_over_seeds(second)
+    own_I = means_over_seeds(first)
+    other_I = means_over_seeds(second)
     both = [item for item in own_I if item in other_I]
     if not both:
         return None
@@ -339,7 +339,12 @@ def between_recipes(
     return SpreadMean(mean, (known[0], (total, freedom)), len(both))
 
 
-def _means_over_seeds(side: Mapping[Any, Mapping[str, float]]) -> dict[str, float]:
+def means_over_seeds(side: Mapping[Any, Mapping[str, float]]) -> dict[str, float]:
+    """Item -> the mean over the seeds that have it.
+
+    >>> means_over_seeds({1: {"a": 0.0}, 2: {"a": 1.0, "b": 0.25}})
+    {'a': 0.5, 'b': 0.25}
+    """
     values: dict[str, list[float]] = {}
     for scores in side.values():
         for item, score in scores.items():

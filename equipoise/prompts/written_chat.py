@@ -66,6 +66,7 @@ TURN_ENDS = re.compile(
 )
 # Llama 2's and Mistral's form: questions in marks, each answer behind its question.
 INSTRUCTION = re.compile(r"\[INST\](.*?)\[/INST\](.*?)(?=(?:<s>)?\s*\[INST\]|$)", re.S)
+INSTRUCTION_BEGINS = ("[INST]", "<s>[INST]", "<s> [INST]")
 INSTRUCTION_SYSTEM = re.compile(r"\s*<<SYS>>\s*(.*?)\s*<</SYS>>\s*", re.S)
 
 
@@ -343,7 +344,7 @@ def read_dialogue(text: str, asks: bool = True) -> Chat | None:
     It must begin with a user or a system message. An empty last turn asks for an answer, so that
     "\\n\\nHuman: Hi\\n\\nAssistant:" has one message, unless the text is whole and not `asks`.
     """
-    if text.strip().startswith(("[INST]", "<s>[INST]", "<s> [INST]")):
+    if text.strip().startswith(INSTRUCTION_BEGINS):
         return read_instructions(text, asks)
     for pattern in DIALOGUES:
         marks = list(pattern.finditer(text))

@@ -10,10 +10,10 @@ import numpy as np
 from equipoise.blocks import league_sections as league
 from equipoise.blocks.html import Page
 from equipoise.blocks.section import Section, Table, number
-from equipoise.payoffs.cycles import cycle_share, cyclic_triples
+from equipoise.payoffs.cycles import circles, cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import Interval, difference, level_together
 from equipoise.payoffs.regret import largest_gap
-from equipoise.payoffs.table import PayoffTable
+from equipoise.payoffs.table import PayoffTable, met_by_all
 from equipoise.payoffs.told_apart import rank_ranges
 from equipoise.ratings.base import Rating, count_outcomes, table_outcomes
 from equipoise.ratings.nash_average import NashAverage, max_entropy_nash
@@ -172,18 +172,6 @@ def board_row(
     )
 
 
-def met_by_all(table: PayoffTable) -> list[int]:
-    """The places of players that have all met each other, without those who met the fewest."""
-    rest = list(range(len(table.players)))
-    while rest:
-        missing_N = np.isnan(table.payoff_NN[np.ix_(rest, rest)]).sum(axis=0)
-        if not missing_N.any():
-            break
-        fewest = int(missing_N[::-1].argmax())
-        rest.pop(len(rest) - 1 - fewest)
-    return rest
-
-
 def nash_mass(table: PayoffTable, mixture: Mapping[str, float]) -> dict[str, Interval]:
     """Each player's share of the equilibrium with the middle 95 % over resampled outcomes."""
     low = dict.fromkeys(mixture, np.nan)
@@ -209,15 +197,11 @@ def nash_mass(table: PayoffTable, mixture: Mapping[str, float]) -> dict[str, Int
 
 def cycles_section(players: Sequence[str], payoff_NN: np.ndarray) -> Section:
     """The circles of three in which each beats the next, the clearest first."""
-    circles = []
-    for i, j in np.argwhere(payoff_NN > 0):
-        for k in np.flatnonzero((payoff_NN[j] > 0) & (payoff_NN[:, i] > 0)):
-            if i < min(j, k):
-                least = min(payoff_NN[i, j], payoff_NN[j, k], payoff_NN[k, i])
-                names = [players[int(n)] for n in (i, j, k, i)]
-                circles.append((least, " → ".join(names)))
-    if not circles:
+    named = []
+    for (i, j, k), least in circles(payoff_NN):
+        named.append((least, " → ".join(players[n] for n in (i, j, k, i))))
+    if not named:
         return Section("cycles", "Cycles", reason="no three players beat each other in a circle")
-    rows = [(circle, number(least, digits=2)) for least, circle in sorted(circles, reverse=True)]
+    rows = [(circle, number(least, digits=2)) for least, circle in sorted(named, reverse=True)]
     table = Table(("each beats the next", "least pay-off"), tuple(rows[:MOST_CYCLES]))
     return Section("cycles", "Cycles", (table,), f"{len(rows):,} circles of three.")

@@ -41,8 +41,9 @@ def sheet_of(run: RunDirectory, player: PlayerId, sets: Collection[str] | None =
     notes: list[str] = []
     meetings: dict[str, list[Meeting]] = {}
     if sets is None:
-        measures, meetings = held_out_scores(run, player)
-        answers = held_out_answers(run, player)
+        matches = [match for match in judged_matches(run) if player in match.seats.values()]
+        measures, meetings = held_out_scores(run, player, matches)
+        answers = held_out_answers(run, player, matches)
     for stage, result in recorded_results(run.ledger):
         if result.player != str(player) or (sets is not None and result.name not in sets):
             continue
@@ -84,10 +85,11 @@ def method_of(run: RunDirectory, player: PlayerId) -> str:
 
 
 def held_out_scores(
-    run: RunDirectory, player: PlayerId
+    run: RunDirectory, player: PlayerId, matches: Sequence[Match]
 ) -> tuple[dict[str, Measured], dict[str, list[Meeting]]]:
-    """(title -> scores by the prompt's id; judge -> meetings with other players)."""
-    matches = [match for match in judged_matches(run) if player in match.seats.values()]
+    """(title -> scores by the prompt's id; judge -> meetings with other players), of the player's
+    matches.
+    """
     utility = run.config.utility
     samples = answers_measured(run)
     compares = {judge.name: judge.compares for judge in judges_of(run)}
@@ -182,12 +184,14 @@ def meetings_in(
     return meetings
 
 
-def held_out_answers(run: RunDirectory, player: PlayerId) -> dict[str, Shown]:
-    """Prompt's id -> what the player answered."""
+def held_out_answers(
+    run: RunDirectory, player: PlayerId, matches: Sequence[Match]
+) -> dict[str, Shown]:
+    """Prompt's id -> what the player answered in its matches."""
     chats: dict[str, tuple[Message, ...]] = {}
     texts: dict[str, list[str]] = {}
-    for match in judged_matches(run):
-        if player not in match.seats.values() or match.game == MEETING:
+    for match in matches:
+        if match.game == MEETING:
             continue
         for seat, turn in match.last_turns().items():
             if match.seats[seat] != player:

@@ -63,6 +63,10 @@ class Scores:
         difference_A = self.received_A - self.sent_A
         return float(np.sqrt(np.mean(difference_A**2)))
 
+    def gap(self, tokens: int) -> float:
+        """The distance of the two sides, in nats for each of so many tokens."""
+        return float(np.abs(self.received_A - self.sent_A).sum() / tokens)
+
 
 @dataclass(frozen=True)
 class HandOver:
@@ -92,7 +96,7 @@ class HandOver:
         change is noise, per number, which would make its slope too flat. floor: the least noise of
         the receiver's change, for the standard error.
         """
-        gap = float(np.abs(new.received_A - new.sent_A).sum() / tokens)
+        gap = new.gap(tokens)
         learned_A = new.sent_A - old.sent_A
         played_A = new.received_A - old.received_A
         share, error = slope(learned_A, played_A, still * tokens, jitter)
@@ -178,7 +182,7 @@ def slope(
 def check_arrival(
     name: str, new: Scores, known: Mapping[str, Scores], bound: float, *, exact: bool = False
 ) -> tuple[HandOver, list[str]]:
-    """Judge by an engine's scores the that were sent to it as `name`.
+    """Judge by an engine's scores the weights that were sent to it as `name`.
 
     known: by name the scores of other weights that it has played before, the newest last, with the
     model without adapters among them. bound: the largest gap, nats a token. exact: the model here
@@ -193,8 +197,8 @@ def check_arrival(
         hand_overs[other] = HandOver.between(
             old, new, tokens, jitter, still=FINEST, floor=old.noise
         )
-    certain = [over for over in hand_overs.values() if over.is_told]
-    wrong = [over for over in certain if over.falls_short or over.is_foreign]
+    told = [over for over in hand_overs.values() if over.is_told]
+    wrong = [over for over in told if over.falls_short or over.is_foreign]
     if wrong:
         least = min(wrong, key=lambda over: over.share)
         fitting = fits(new, known)
@@ -206,20 +210,15 @@ def check_arrival(
             f"is played, {least.gap:.2g} nats a token from the model here). Start the server "
             "again, give each run a server of its own, and let it see the run's directory"
         )
-    gap = float(np.abs(new.received_A - new.sent_A).sum() / tokens)
+    gap = new.gap(tokens)
     if not gap <= bound:
         raise ModelError(
             f"it and the model here differ by {gap:.2g} nats a token on {name}, more than "
             f"sampler.max_gap = {bound:g}: it serves another model, or in a much shorter precision"
         )
     untold = [other for other, over in hand_overs.items() if not over.is_told]
-    if not hand_overs:
-        return HandOver(gap, math.nan, math.nan), untold
-    told = [over for over in hand_overs.values() if over.is_told]
-    hardest = max(
-        told, key=lambda over: over.share_error, default=HandOver(gap, math.nan, math.nan)
-    )
-    return hardest, untold
+    unknown = HandOver(gap, math.nan, math.nan)
+    return max(told, key=lambda over: over.share_error, default=unknown), untold
 
 
 def fits(new: Scores, known: Mapping[str, Scores]) -> str | None:
@@ -299,8 +298,7 @@ def compare(folder: Path, before: TokenSums, after: TokenSums) -> HandOver:
     tokens = sum(map(len, answers))
     new = Scores(trained_A, after_A)
     if np.isnan(start_A).any():
-        gap = float(np.abs(after_A - trained_A).sum() / tokens)
-        return HandOver(gap, math.nan, math.nan)
+        return HandOver(new.gap(tokens), math.nan, math.nan)
     old = Scores(start_A, before_A)
     # a learner in bfloat16 rounds its own scores, by about as much as the sides are apart
     jitter = 0.0 if content["exact"] else old.noise

@@ -6,9 +6,9 @@ from browser import Browser, needs_chromium
 
 from equipoise.blocks.html import render
 from equipoise.payoffs.regret import largest_gap
-from equipoise.payoffs.table import Meeting, tally
+from equipoise.payoffs.table import Meeting, met_by_all, tally
 from equipoise.ratings.base import Rating
-from equipoise.report.leaderboard import leaderboard, met_by_all, place_ranges
+from equipoise.report.leaderboard import leaderboard, place_ranges
 
 CIRCLE = [("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")]
 

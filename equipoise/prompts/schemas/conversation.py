@@ -28,6 +28,7 @@ from equipoise.prompts.columns import (
 )
 from equipoise.prompts.schemas.schema import Reading
 from equipoise.prompts.written_chat import (
+    INSTRUCTION_BEGINS,
     Chat,
     WrittenChat,
     alternating,
@@ -142,7 +143,7 @@ def read_question(columns: Columns, name: str, kind: str | None = None) -> Chat:
 
 TRANSCRIPT_BEGINS = (
     *("Human:", "### Human:", "<|im_start|>", "<|start_header_id|>", "<start_of_turn>"),
-    *("[INST]", "<s>[INST]", "<s> [INST]"),
+    *INSTRUCTION_BEGINS,
 )
 TRANSCRIPT_ENDS = (
     *("Assistant:", "### Assistant:", "assistant", "<|end_header_id|>", "<|im_end|>"),
