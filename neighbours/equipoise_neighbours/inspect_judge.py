@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.judges.base import last_answers
 from equipoise.judges.pointwise import BatchPointwise, Verdict
 from equipoise.system.effects import COMMAND, DeclaredEffect, Text, Url, effect_in
@@ -93,9 +93,14 @@ class Worker(Interpreter):
         job = judge.model_dump(
             mode="json", include={"scorer", "options", "model", "base_url", "value"}
         )
-        if fault := self.begin(**job, path=os.getcwd())["fault"]:
+        if fault := self.begin("fault", **job, path=os.getcwd())["fault"]:
             raise ConfigError(f"judge: '{judge.scorer}' cannot be made in {python}: {fault}")
 
     def verdicts(self, answers: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         """The utilities of each answer, or why there are none."""
-        return self.exchange(answers=answers)["verdicts"] if answers else []
+        if not answers:
+            return []
+        verdicts = self.exchange("verdicts", answers=answers)["verdicts"]
+        if not isinstance(verdicts, list) or len(verdicts) != len(answers):
+            raise EquipoiseError(f"{self.what} did not judge each of {len(answers)} answers once")
+        return verdicts

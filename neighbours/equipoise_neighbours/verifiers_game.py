@@ -119,7 +119,7 @@ class Worker(Interpreter):
         """The next request of an episode, or its result, after an order to it."""
         self.write(episode=episode, **order)
         while episode not in self.ended:
-            reply = self.read()
+            reply = self.read("episode")
             if reply["episode"] == episode:
                 break
             self.ended[reply["episode"]] = reply  # by itself, as at a limit of the environment's
