@@ -15,12 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
-
-from pydantic import TypeAdapter
 
 from equipoise import seeds
-from equipoise.component import Settings, nearest
+from equipoise.component import nearest
 from equipoise.data.pairs import PairMaker
 from equipoise.errors import ConfigError, DataError, UserError, first_line, shorten
 from equipoise.evaluation.measure import JudgeScore
@@ -42,6 +39,7 @@ from equipoise.runs.executors.ray_cluster import RayCluster
 from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays
 from equipoise.runs.room_for_prompts import too_long, without_too_long
 from equipoise.runs.roster import expected_generations
+from equipoise.runs.unread_settings import unread_settings
 from equipoise.system.addresses import Machine
 from equipoise.types import PlayerId, Prompt
 
@@ -90,7 +88,7 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
 
-    noted = [*fixed, *notes_on_rows(config, split), *notes]
+    noted = [*config.yielded, *fixed, *notes_on_rows(config, split), *notes]
     dealt = len(split.parts[0]) if split.parts else prompts.per_generation
     if dealt < prompts.per_generation:
         noted.append(
@@ -367,147 +365,6 @@ def answers_alike(config: RunConfig, name: str) -> bool:
     """True where all answers of a match are the learner's own, at temperature 0."""
     alone = isinstance(config.schedule, SelfPlay) and isinstance(config.game, Answers)
     return alone and getattr(config.players[name], "temperature", None) == 0
-
-
-# -- settings that nothing reads
-
-
-def without_learners(config: RunConfig) -> str:
-    return "" if config.learning else "nobody learns; a player with learns: true would"
-
-
-def why_nobody_needs(config: RunConfig, *needs: str) -> str:
-    """The reason why no learner learns from such examples; "" where one does."""
-    trainers = {name: config.learner_of(name) for name in config.learning}
-    if not trainers or any(trainer.needs in needs for trainer in trainers.values()):
-        return without_learners(config)
-    kinds = ", ".join(dict.fromkeys(trainer.kind for trainer in trainers.values()))
-    learned = " and ".join(dict.fromkeys(FROM[trainer.needs] for trainer in trainers.values()))
-    readers = " or ".join(FROM[need] for need in needs)
-    return f"learner {kinds} learns from {learned}; those that learn from {readers} would read it"
-
-
-def unread_loss(config: RunConfig) -> str:
-    by_loss = [config.learner_of(name).by_loss for name in config.learning]
-    if by_loss and not any(by_loss):
-        return "the learners have an aim of their own; preference and tabular minimise a loss"
-    return why_nobody_needs(config, "pairs", "game")
-
-
-def unread_learner(config: RunConfig) -> str:
-    kinds = {getattr(config.learners.get(name), "kind", None) for name in config.learning}
-    if config.learner is not None and kinds and not kinds & {None, config.learner.kind}:
-        return "all who learn have one of another kind, under learners"
-    return without_learners(config)
-
-
-def unread_schedule(config: RunConfig) -> str:
-    if config.schedule.player_of_role or any(map(config.plays, range(config.generations))):
-        return ""
-    return f"nothing is played, for pairs: {config.pairs.kind} brings all examples"
-
-
-def unread_training_ratings(config: RunConfig) -> str:
-    if len(config.players) < 2:
-        return "there is one player, and two or more are rated"
-    if not config.game.symmetric:
-        return f"game: {config.game.kind} has different roles, which are not rated together"
-    return unread_schedule(config)
-
-
-def unread_matches(config: RunConfig) -> str:
-    return why_nobody_needs(config, "pairs", "answers", "episodes") or unread_schedule(config)
-
-
-def unread_too_long(config: RunConfig) -> str:
-    if any(isinstance(player, LocalSettings) for player in config.players.values()):
-        return ""
-    return "no player is a model in this process, whose room is known"
-
-
-def unread_shaping(config: RunConfig) -> str:
-    for shaping in config.shaping:
-        role = shaping.in_game(config.game).role or ""
-        player = config.schedule.player_of_role.get(role)
-        if player is not None and player not in config.learning:
-            return f"{shaping.kind} is for the role {role}, and its player {player} does not learn"
-    return why_nobody_needs(config, "episodes")
-
-
-def unread_normalise(config: RunConfig) -> str:
-    if config.normalise.method == "none":
-        return "normalise.method: none normalises nothing"
-    return why_nobody_needs(config, "episodes")
-
-
-def unread_by_evaluation(name: str) -> Callable[[RunConfig], str]:
-    def why(config: RunConfig) -> str:
-        if name in config.evaluate.reads(config.game):
-            return ""
-        return f"evaluate: {config.evaluate.kind} uses none in game {config.game.kind}"
-
-    return why
-
-
-FROM = {  # what a learner needs -> in words
-    "game": "the game's rules",
-    "answers": "the winners' answers",
-    "pairs": "pairs",
-    "episodes": "rewards",
-}
-UNREAD: Mapping[str, Callable[[RunConfig], str]] = {
-    # a setting of a run -> the reason why nothing reads it, "" where something does
-    "learner": unread_learner,
-    "loss": unread_loss,
-    "losses": unread_loss,
-    "pairs": lambda config: why_nobody_needs(config, "pairs", "answers"),
-    "truncated": unread_matches,
-    "too_long": unread_too_long,
-    "training_matches": unread_matches,
-    "schedule": unread_schedule,
-    "training_ratings": unread_training_ratings,
-    "shaping": unread_shaping,
-    "normalise": unread_normalise,
-    "turns": without_learners,
-    "keep": without_learners,
-    "solver": unread_by_evaluation("solver"),
-    "league_ratings": unread_by_evaluation("league_ratings"),
-}
-
-
-def unread_settings(config: RunConfig) -> Iterator[str]:
-    """A fault for settings that are not their defaults, and that nothing in this run reads.
-
-    A run of no generations only measures, and may keep what its recipe says of training.
-    """
-    by_reason: dict[str, list[str]] = {}
-    for name, why in UNREAD.items():
-        if not config.generations and name not in ("solver", "league_ratings"):
-            continue
-        if getattr(config, name) != default_value(name) and (reason := why(config)):
-            by_reason.setdefault(reason, []).append(name)
-    for reason, names in by_reason.items():
-        away = " ".join(f"-s {name}{taken_away(name)}" for name in names)
-        yield f"{', '.join(names)}: nothing reads {'it' if len(names) == 1 else 'them'}: " + (
-            f"{reason}. Take away what is not meant: {away}"
-        )
-
-
-def default_value(name: str) -> Any:
-    """The value of a setting that is not given."""
-    field = RunConfig.model_fields[name]
-    default = field.get_default(call_default_factory=True)
-    if isinstance(default, str) and isinstance(field.annotation, type):
-        return TypeAdapter(field.annotation).validate_python(default)
-    return default
-
-
-def taken_away(name: str) -> str:
-    """The end of `-s NAME…` that sets a setting to its default."""
-    default = RunConfig.model_fields[name].get_default(call_default_factory=True)
-    if isinstance(default, Settings):  # `normalise`, whose other settings this one makes idle
-        return ".method=none"
-    return "=" + {None: "null", (): "[]"}.get(default, str(default))
 
 
 def faults_of_named_sets(config: RunConfig) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from equipoise.component import Component, Settings, nearest, settings_in
 from equipoise.data.normalising import Normalising
@@ -173,6 +173,17 @@ class RunConfig(Settings):
         tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...],
         DeclaredEffect("sends", "hands numbers and names to the tracker {}", quiet=True),
     ] = Field((), description="trackers")
+
+    _yielded: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def yielded(self) -> tuple[str, ...]:
+        """Notes on settings of a recipe below that nothing reads after the user's changes."""
+        return self._yielded
+
+    def note_yielded(self, notes: Sequence[str]) -> None:
+        """Keep such notes, for a plan and the run's record."""
+        self._yielded = tuple(notes)
 
     # -- per player and generation
 

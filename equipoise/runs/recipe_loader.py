@@ -9,7 +9,7 @@ that player: `-s policy.model=…`. A component given as a bare word is that kin
 nearest.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +20,7 @@ from equipoise.errors import ConfigError, shorten
 from equipoise.prompts.given_rows import as_prompts, rows_of
 from equipoise.runs import suggestions
 from equipoise.runs.config import RunConfig
+from equipoise.runs.unread_settings import without_idle_entries, without_unread
 from equipoise.system.effects import effects_of
 from equipoise.system.given_functions import give
 from equipoise.system.packaged_recipes import recipe_descriptions, recipe_folder
@@ -43,11 +44,15 @@ def load(recipe: Recipe, overrides: Overrides = ()) -> RunConfig:
 
 
 class ResolvedRecipe(NamedTuple):
-    """The plain settings of a recipe, its name in messages, and which override set which key."""
+    """The plain settings of a recipe, its name in messages, which override set which key, and the
+    settings that the user gave, by overrides or in a file or mapping of their own: their names
+    (`losses`) and those one below (`losses.alice`).
+    """
 
     values: dict[str, Any]
     source: str
     origins: dict[str, str]
+    own: frozenset[str]
 
 
 def resolve(recipe: Recipe, overrides: Overrides = ()) -> ResolvedRecipe:
@@ -56,7 +61,17 @@ def resolve(recipe: Recipe, overrides: Overrides = ()) -> ResolvedRecipe:
     source = title(recipe)
     origins = override(values, overrides)
     check_plain(values, source)  # each part was checked, and together they may be too large
-    return ResolvedRecipe(values, source, origins)
+    paths = list(origins)
+    if isinstance(recipe, Mapping):
+        paths += leaves([], recipe)
+    elif Path(recipe).suffix in (".yaml", ".yml"):
+        paths += leaves([], _read_yaml(recipe))
+    own = set()
+    for path in paths:
+        first, *below = path.split(".")
+        own.add(first)
+        own.add(".".join([first, *below[:1]]))
+    return ResolvedRecipe(values, source, origins, frozenset(own))
 
 
 def load_announced(
@@ -68,7 +83,7 @@ def load_announced(
     resolved = resolve(recipe, overrides)
     if may_name_code(resolved.values):
         with only_reading(files=True):
-            config = build(*resolved)
+            config = build(resolved.values, resolved.source, resolved.origins)
         announce(effects_of(config, Path.cwd()).notes(quiet=True))
         return build(*resolved)
     config = build(*resolved)
@@ -82,16 +97,29 @@ def title(recipe: Recipe) -> str:
 
 
 def build(
-    values: Mapping[str, Any], source: str, origins: Mapping[str, str] | None = None
+    values: Mapping[str, Any],
+    source: str,
+    origins: Mapping[str, str] | None = None,
+    own: Set[str] | None = None,
 ) -> RunConfig:
     """A RunConfig from plain values, as `resolve` or a YAML file gives them.
 
+    `own`: the settings that the user gave, as `ResolvedRecipe.own`; others yield where nothing
+    reads them. None: all are the user's.
     Raises ConfigError naming `source` or the override.
     """
+    filled = with_defaults(values)
+    notes: list[str] = []
+    if own is not None:
+        filled, notes = without_idle_entries(filled, own)
     try:
-        return RunConfig.model_validate(with_defaults(values))
+        config = RunConfig.model_validate(filled)
     except ValidationError as error:
         raise config_error(error, source, origins or {}, values) from error
+    if own is None:
+        return config
+    config.note_yielded(notes)
+    return without_unread(config, own)
 
 
 def component(

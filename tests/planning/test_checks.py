@@ -11,10 +11,11 @@ import pytest
 from small_runs import SMALL, settings
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.planning.checks import UNREAD, check_endpoints, check_run, unread_settings
+from equipoise.planning.checks import check_endpoints, check_run
 from equipoise.prompts.row_prompts import to_prompt
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
+from equipoise.runs.unread_settings import UNREAD, unread_settings
 
 PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
 CHAT = [{"prompt": [{"role": "user", "content": f"What is {n} + 1?"}]} for n in range(40)]
@@ -159,8 +160,12 @@ ROLES = ["defender", "adversary"]
     ("recipe", "changes", "words"),
     [
         ("mnpo", {"learner": "policy_gradient", "loss": "dpo"}, ["loss: ", "-s loss=null"]),
-        ("mnpo", {"learner": "policy_gradient"}, ["loss: ", "policy_gradient learns from rewards"]),
-        ("mnpo", {"learner": "sft"}, ["loss: ", "the winners' answers", "-s loss=null"]),
+        (
+            "mnpo",
+            {"learner": "policy_gradient", "loss.eta": 3},
+            ["loss: ", "policy_gradient learns from rewards"],
+        ),
+        ("mnpo", {"learner": "sft", "loss": "dpo"}, ["loss: ", "the winners' answers", "=null"]),
         (
             "mnpo",
             {"learner": "policy_gradient", "loss": "null", "pairs": "all_pairs"},
@@ -179,7 +184,7 @@ ROLES = ["defender", "adversary"]
         (
             "mnpo",
             {"policy__learns": "false", "keep": 9, "training_matches": "own"},
-            ["learner, loss, training_matches, keep: ", "nobody learns"],
+            ["training_matches, keep: ", "nobody learns"],
         ),
         ("rock_paper_scissors", {"truncated": "drop"}, ["truncated: ", "the game's rules"]),
         (
@@ -205,6 +210,63 @@ def test_a_setting_that_nothing_reads_is_refused(recipe, changes, words):
     faults = list(unread_settings(recipe_loader.load(recipe, overrides(given))))
     assert len(faults) == bool(words), faults
     assert all(word in faults[0] for word in words), faults
+
+
+PAIRS = [{**row, "chosen": f"It is {n}.", "rejected": "No."} for n, row in enumerate(PLAIN)]
+FIRST_ITERATION = {"pairs": "data", "generations": 1, "evaluate__judge": "shorter"}
+SMALL_WINDOW = {"policy__max_new_tokens": 32}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "left_out"),
+    [
+        ("mnpo", FIRST_ITERATION, {}),
+        ("mnpo_as_released", FIRST_ITERATION | SMALL_WINDOW, {}),
+        ("mnpo", {"learner": "policy_gradient"}, {"loss": "policy_gradient learns from rewards"}),
+        (
+            "mnpo_as_released",
+            {"learner": "policy_gradient"} | SMALL_WINDOW,
+            {"loss": "policy_gradient learns from rewards"},
+        ),
+        ("mnpo", {"learner": "sft"}, {"loss": "the winners' answers"}),
+        ("mnpo", {"policy__learns": "false"}, {"learner, loss": "nobody learns"}),
+    ],
+)
+def test_what_a_recipe_sets_and_nothing_reads_yields_and_is_named(rows, recipe, changes, left_out):
+    given = [*MODEL, *settings(prompts__path=rows(PAIRS), **{"judge": "shorter", **changes})]
+    config = recipe_loader.load(recipe, overrides(given))
+    checked = check_run(config)
+    assert not list(unread_settings(config))
+    named = [note for note in checked.notes if "what the recipe sets" in note]
+    assert len(named) == len(left_out)
+    for note, (name, reason) in zip(named, left_out.items(), strict=True):
+        assert note.startswith(f"{name}: ")
+        assert reason in note
+    recipe_loader.build(checked.config.model_dump(mode="json"), "again")
+
+
+def test_what_a_recipe_says_of_players_who_no_longer_learn_yields():
+    """And what the user says of them is refused."""
+    given = ["alice.learns=false", "alice.model=builtin", "bob.model=builtin", "prompts.path=p"]
+    given.append("judges.bob=shorter")
+    config = recipe_loader.load("mnpo_heterogeneous_as_released", given)
+    assert config.learning == ["bob"]
+    assert list(config.losses) == ["bob"]
+    assert {name for name in config.by_generation if "alice" in name} == set()
+    assert [note.partition(":")[0] for note in config.yielded] == ["judges", "losses"]
+    with pytest.raises(ConfigError, match="losses: 'alice' does not learn"):
+        recipe_loader.load("mnpo_heterogeneous_as_released", [*given, "losses.alice.eta=3"])
+
+
+def test_a_file_of_the_users_own_is_held_to_what_it_says(tmp_path):
+    """What it extends yields; what it says itself is refused where nothing reads it."""
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("extends: mnpo\nlearner: policy_gradient\n")
+    given = ["policy.model=builtin", "prompts.path=p.jsonl"]
+    assert recipe_loader.load(mine, given).loss is None
+    mine.write_text("extends: mnpo\nlearner: policy_gradient\nloss: {eta: 3}\n")
+    (fault,) = unread_settings(recipe_loader.load(mine, given))
+    assert fault.startswith("loss: nothing reads it")
 
 
 @pytest.mark.parametrize(
