@@ -447,9 +447,18 @@ def _lines(
             hint = suggestions.suggest_settings(
                 key, with_defaults(values), below, path, full=place == source
             )
+        if hint == f"did you mean '{key}'?":  # a path with dots, as `-s` takes it
+            hint = f"in a recipe it is written {_nested(key)}"
         if not hint:
             hint = fault["ctx"]["hint"] if key == fault["ctx"]["key"] else "it is no setting"
         yield f"{place}: {shown}unknown key '{shorten(key)}'; {hint}"
+
+
+def _nested(path: str) -> str:
+    """The dotted path as a recipe writes it: "prompts: {path: …}"."""
+    first, *inner = path.split(".")
+    braces = "".join(f"{{{key}: " for key in inner)
+    return f"{first}: {braces}…{'}' * len(inner)}"
 
 
 def _place(path: str, source: str, origins: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ nothing of them is executed, and nothing is fetched.
 import json
 import sqlite3
 from contextlib import closing
+from itertools import combinations
 
 import assistance_run
 import people_run
@@ -50,10 +51,8 @@ def poison(value):
     return poisoned
 
 
-@pytest.mark.parametrize("kind", RUNS)
-def test_a_report_of_hostile_records_does_nothing(command, browser, tmp_path, kind):
-    run = tmp_path / "run"
-    RUNS[kind](run)
+def poison_records(run):
+    """Put the program into every text of the run's records."""
     changed = 0
     with closing(sqlite3.connect(run / "ledger.sqlite")) as db:
         for table in ("prompts", "matches", "judgements", "pairs"):
@@ -64,13 +63,69 @@ def test_a_report_of_hostile_records_does_nothing(command, browser, tmp_path, ki
                 db.execute(f"UPDATE {table} SET record = ? WHERE rowid = ?", (poisoned, rowid))
         db.commit()
     assert changed
-    done = command("report", "run")
-    assert done.code == 0, done.err
-    page = run / "report.html"
+
+
+def assert_page_does_nothing(browser, page):
+    """Open a page that shows the program, with all that it folds away."""
     assert "window.pwned" in page.read_text(encoding="utf-8"), "the page shows no recorded text"
     browser.open(page)
     browser.do("[...document.querySelectorAll('details')].forEach((each) => { each.open = true })")
     assert browser.do("typeof window.pwned") == "undefined"
     for tag in ("iframe", "img", "a[href^=javascript]", "svg[onload]"):
         assert browser.do(f"document.querySelectorAll('{tag}').length") == 0, tag
-    assert browser.requests() == [] and browser.complaints() == []
+    assert browser.requests() == []
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_report_of_hostile_records_does_nothing(command, browser, tmp_path, kind):
+    run = tmp_path / "run"
+    RUNS[kind](run)
+    poison_records(run)
+    done = command("report", "run")
+    assert done.code == 0, done.err
+    assert_page_does_nothing(browser, run / "report.html")
+
+
+def test_a_leaderboard_of_hostile_records_does_nothing(command, browser, tmp_path):
+    def chat(answer):
+        return [{"role": "user", "content": f"Q {PWN}"}, {"role": "assistant", "content": answer}]
+
+    name = '"><img src=x onerror="window.pwned=1"></script><script>window.pwned=2</script>'
+    models = [f"one {name}", f"two {name}", "three"]
+    matches = [
+        {"question_id": f"{n} {a}", "model_a": a, "model_b": b}
+        | {"winner": "model_a" if n % 3 else "model_b", "judge": PWN}
+        | {f"conversation_{side}": chat(f"{PWN} {side} {n}") for side in "ab"}
+        for n in range(6)
+        for a, b in combinations(models, 2)
+    ]
+    rows = "".join(json.dumps(row) + "\n" for row in matches)
+    (tmp_path / "votes.jsonl").write_text(rows)
+    done = command("import-matches", "votes.jsonl", "--from", "lmarena", "--out", "run")
+    assert done.code == 0, done.err
+    done = command("report", "run", "--leaderboard")
+    assert done.code == 0, done.err
+    assert_page_does_nothing(browser, tmp_path / "run" / "leaderboard.html")
+
+
+def test_a_comparison_of_hostile_records_and_logs_does_nothing(command, browser, tmp_path):
+    """Of a run's players, and of two models of a harness that say such things, and are called so."""
+    run = tmp_path / "run"
+    people_run.write(run)
+    poison_records(run)
+    done = command("compare", "run@poet", "run@clerk", "run@sage", "--out", "players.html")
+    assert done.code == 0, done.err
+    assert_page_does_nothing(browser, tmp_path / "players.html")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    rows = [
+        {"instruction": f"Q {n} {PWN}", "generator_1": "base", "generator_2": model}
+        | {"preference": 1 + (n + number) % 2, "annotator": PWN}
+        for n in range(5)
+        for number, model in enumerate((f"one {PWN}", "two"))
+    ]
+    (logs / "annotations.json").write_text(json.dumps(rows))
+    done = command("compare", "logs", "--out", "logs.html")
+    assert done.code == 0, done.err
+    assert_page_does_nothing(browser, tmp_path / "logs.html")

@@ -174,3 +174,11 @@ def test_defaults_without_a_kind_are_every_players():
 def test_the_newest_generation_always_stays(keep):
     with pytest.raises(ConfigError, match="keep"):
         recipe_loader.load("quickstart", {"loss": "dpo", "keep": keep})
+
+
+def test_a_path_with_dots_in_a_file_is_shown_as_a_file_writes_it(command, tmp_path):
+    (tmp_path / "dots.yaml").write_text("extends: quickstart\nprompts.held_out: 7\n")
+    done = command("plan", "dots.yaml")
+    assert done.code == 2
+    said = "dots.yaml: unknown key 'prompts.held_out'; in a recipe it is written prompts: {held_out: …}"
+    assert said in done.err
