@@ -18,6 +18,7 @@ SHORT: dict[str, list[str]] = {
     "ledger": [],
     "history": ["--sizes", "3", "--games", "2"],
     "optimism": ["--games", "20", "--reserved", "5", "--sizes", "3"],
+    "tunnel": ["--games", "2", "--reserved", "2", "--evaluations", "12", "--families", "random"],
     "nash_gap": ["--games", "6", "--rounds", "11"],
     "quickstart": ["--seeds", "0"],
     "starts": ["--recipes", "quickstart"],
