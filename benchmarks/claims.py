@@ -72,7 +72,8 @@ class Claim:
 class Trial:
     """What is set before an experiment is run: its claims, the primary one first; a sweep, label ->
     settings of every arm ("") or of one that says the same in another way, on reserved seeds, the
-    best by `best` of `column`, `usual` the one that arms have without; `spread`, the standard
+    best by `best` of `column`, `usual` the one that arms have without, which stays where the best
+    is better by less than `margin`; `spread`, the standard
     deviation between seeds that is expected of the primary difference, and the `effect` that is to
     be found.
     """
@@ -84,6 +85,7 @@ class Trial:
     column: str = ""
     best: Literal["most", "least"] = "most"
     usual: str = ""
+    margin: float = 0.02
     effect: float = 0.0
     spread: float = 1.0
 
@@ -645,7 +647,7 @@ TRIAL_CLERKS = Trial(
     ),
     seeds=range(20, 30),
     swept={f"η {eta:g}": _step(eta) for eta in (0.3, 1.0, 3.0)},
-    reserved=(9,),
+    reserved=(7, 8, 9),
     column="last",
     best="least",
     effect=-0.06,
@@ -700,7 +702,7 @@ TRIAL_SPARTA = Trial(
     ),
     seeds=range(10, 20),
     swept=_rates("3.0e-4", "1.0e-3", "3.0e-3"),
-    reserved=(100,),
+    reserved=(100, 101, 102),
     column="mean after, greedy",
     usual="1.0e-3",
     effect=0.03,
@@ -744,7 +746,7 @@ TRIAL_GPO = Trial(
     ),
     seeds=range(10, 15),
     swept=_rates("3.0e-6", "1.0e-5", "3.0e-5", "1.0e-4"),
-    reserved=(100,),
+    reserved=(100, 101, 102),
     column="best response",
     best="least",
     usual="1.0e-5",
@@ -790,7 +792,7 @@ TRIAL_BEHAVIOURS = Trial(
     ),
     seeds=range(3),
     swept=_rates("3.0e-5", "1.0e-4", "3.0e-4"),
-    reserved=(100,),
+    reserved=(100, 101, 102),
     column=ATTACKED,
     best="least",
     usual="1.0e-4",
@@ -864,7 +866,7 @@ TRIAL_GTALIGN = Trial(
     ),
     seeds=range(10, 13),
     swept=_rates("2.0e-4", "5.0e-4", "1.0e-3"),
-    reserved=(9,),
+    reserved=(7, 8, 9),
     column="pay",
     usual="5.0e-4",
     effect=-0.4,
@@ -907,7 +909,7 @@ TRIAL_INSTRUCTIONS = Trial(
         }
         for mine, grpo in (("2e-4", "1e-4"), ("5e-4", "3e-4"), ("1e-3", "1e-3"), ("2e-3", "3e-3"))
     },
-    reserved=(100,),
+    reserved=(100, 101, 102),
     column="welfare, greedy",
     effect=0.2,
     spread=0.05,

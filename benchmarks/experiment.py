@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.claims import DESIGNED, TABLE_GAMES, TRIALS, Trial
-from benchmarks.running import equipoise, with_settings, write_results
+from benchmarks.replays import Playing, check_bridges, read_playing, replayed
+from benchmarks.running import equipoise, provenance, with_settings, write_results
 from benchmarks.verdicts import AT, GREEDY, Item, Scores, read_items, verdict, write_items
 from equipoise.runs.directory import RunDirectory
 
@@ -37,6 +39,7 @@ WHENCE = ("commit", "command", "date")
 UNCOMPARED = {
     "seeds",
     "joined",
+    "replayed",
     "chosen",
     "swept",
 }  # of the arguments of two results that are joined
@@ -127,7 +130,12 @@ class Experiment:
         seed.
         """
         usual = self.trial.usual if self.trial else ""
+        commit = provenance()["commit"]
+        if o.join:
+            check_bridges(o.join, commit, {(arm, seed) for arm in o.arms for seed in o.seeds})
         items, former = joined(o.join, told, sweeping(o), usual)
+        earlier = [read_playing(file) for file in o.join]
+        former |= bridges(earlier)
         seeds = sorted({item.seed for item in items})
         with (
             tempfile.TemporaryDirectory(prefix="arms-") as spare,
@@ -143,6 +151,9 @@ class Experiment:
                 task.result()
                 new = list(self.measure(seed, place, o))
                 measured = {item.arm for item in new}
+                now = Playing("this", commit, new)
+                for other in earlier:
+                    former.setdefault("replayed", []).extend(replayed(other, now))
                 items = [i for i in items if i.seed != seed or i.arm not in measured] + new
                 seeds = sorted({*seeds, seed})
                 for arm, rows in Scores(new).figures().items():
@@ -267,14 +278,22 @@ def of_rows(rows: Mapping[str, Row], seed: int, generation: int = 0) -> Iterator
 
 
 def best_settings(scores: Scores, trial: Trial) -> dict[str, str]:
-    """Arm -> the label of the swept settings that are best by the trial's column."""
+    """Arm -> the label of the swept settings that are best by the trial's column.
+
+    The usual ones stay where the best are better by less than the trial's margin.
+    """
     found: dict[str, dict[str, float]] = {}
     for pair in scores.arms:
         arm, _, label = pair.partition(AT)
         if label:
             found.setdefault(arm, {})[label] = scores.mean(pair, trial.column).mean
     best = max if trial.best == "most" else min
-    return {arm: best(values, key=values.__getitem__) for arm, values in found.items()}
+    labels = {}
+    for arm, values in found.items():
+        label = best(values, key=values.__getitem__)
+        usual = values.get(trial.usual, math.inf)
+        labels[arm] = trial.usual if abs(values[label] - usual) < trial.margin else label
+    return labels
 
 
 def name_of(arm: str, seed: int) -> str:
@@ -381,3 +400,14 @@ def joined(
         items = [item for item in items if (item.arm, item.seed) not in new] + own
         former += [*told.get("joined", []), {k: earlier.get(k, "") for k in WHENCE}]
     return items, {"joined": former} if former else {}
+
+
+def bridges(playings: Sequence[Playing]) -> dict[str, Any]:
+    """What joined results played at several commits, and agree on, as a raw result keeps it."""
+    rows: list[dict[str, Any]] = []
+    for playing in playings:
+        told = json.loads(Path(playing.name).read_text())
+        rows += told.get("arguments", {}).get("replayed", [])
+    for first, second in itertools.combinations(playings, 2):
+        rows += replayed(first, second)
+    return {"replayed": rows} if rows else {}

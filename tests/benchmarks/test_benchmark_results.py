@@ -3,6 +3,9 @@
 import copy
 import importlib
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pool_run
@@ -16,6 +19,7 @@ from benchmarks.comparing import bounded, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from benchmarks.experiment import Experiment, best_settings, chosen, joined
 from benchmarks.experiment import played as run_of
+from benchmarks.replays import check_bridges, read_playing, replayed
 from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict, write_items
 from equipoise.learners.tabular_learner import win_probabilities
 from equipoise.payoffs.intervals import Interval, over_seeds
@@ -434,6 +438,49 @@ def test_a_measured_seed_replaces_what_was_joined(tmp_path):
     assert len(played([4], "--join", file).items) == 8
 
 
+def raw(file: Path, commit: str, values: Mapping[tuple[str, int], Sequence[float]]) -> Path:
+    """A raw result: (arm, seed) -> a value of each prompt."""
+    told = {"commit": commit, "arguments": {"generations": 2}, "figures": {}}
+    file.write_text(json.dumps(told))
+    items = [
+        Item(arm, seed, 2, f"p{place}", "right", value)
+        for (arm, seed), of_prompts in values.items()
+        for place, value in enumerate(of_prompts)
+    ]
+    write_items(file, items)
+    return file
+
+
+def test_results_of_two_commits_are_joined_where_a_seed_was_played_at_both(tmp_path):
+    old = raw(tmp_path / "old.json", "aaa", {("one", 4): [0.5], ("two", 5): [0.5]})
+    check_bridges([old], "aaa", {("one", 9)})
+    check_bridges([old], "bbb", {("two", 5), ("one", 9)})
+    said = "old.json: was played at commit aaa, and nothing of it is played again at bbb; play one"
+    with pytest.raises(SystemExit, match=f"{said} of its seeds, such as --arms one --seeds 4"):
+        check_bridges([old], "bbb", {("two", 4), ("one", 5)})
+    middle = raw(tmp_path / "middle.json", "ccc", {("two", 5): [0.5], ("two", 6): [0.5]})
+    check_bridges([old, middle], "bbb", {("two", 6)})  # by way of the middle one
+    check_bridges([old, middle], "bbb", set())
+    far = raw(tmp_path / "far.json", "ddd", {("two", 7): [0.5]})
+    with pytest.raises(SystemExit, match=r"far\.json: was played at commit ddd"):
+        check_bridges([old, far], "bbb", set())
+
+
+def test_a_seed_that_is_played_again_agrees_or_ends_the_benchmark(tmp_path):
+    many = [0.2, 0.4, 0.6, 0.8] * 5
+    old = read_playing(raw(tmp_path / "old.json", "aaa", {("one", 4): many, ("two", 4): many}))
+    noise = [value + (0.1 if place % 2 else -0.1) for place, value in enumerate(many)]
+    cells = {("one", 4): noise, ("one", 5): many}
+    new = read_playing(raw(tmp_path / "new.json", "bbb", cells))
+    (row,) = replayed(old, new)
+    assert (row["arm"], row["seed"], row["commits"]) == ("one", 4, ["aaa", "bbb"])
+    assert row["largest_difference"] < 1e-6
+    assert replayed(old, read_playing(raw(tmp_path / "same.json", "aaa", cells))) == []
+    moved = raw(tmp_path / "moved.json", "bbb", {("one", 4): [value + 0.05 for value in many]})
+    with pytest.raises(SystemExit, match=r"one, seed 4: right is .*plays something else now"):
+        replayed(old, read_playing(moved))
+
+
 def test_a_sweep_gives_every_arm_its_own_best_setting():
     values = {"one @ a": 0.1, "one @ b": 0.3, "two @ a": 0.2, "two @ b": 0.1, "start": 0.9}
     scores = Scores(
@@ -444,6 +491,13 @@ def test_a_sweep_gives_every_arm_its_own_best_setting():
     most, least = Trial((), column="right"), Trial((), column="right", best="least")
     assert best_settings(scores, most) == {"one": "b", "two": "a"}
     assert best_settings(scores, least) == {"one": "a", "two": "b"}
+    usual = Trial((), column="right", usual="a", margin=0.15)
+    assert best_settings(scores, usual) == {"one": "b", "two": "a"}
+    assert best_settings(scores, replace(usual, margin=0.25)) == {"one": "a", "two": "a"}
+    assert best_settings(scores, replace(usual, best="least", margin=0.15)) == {
+        "one": "a",
+        "two": "a",
+    }
 
 
 @pytest.mark.long
