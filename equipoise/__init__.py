@@ -5,6 +5,7 @@ learners.
     run = equipoise.open_run("runs/x")
     equipoise.evaluate("runs/x", ["gsm8k", "ifeval"])
     equipoise.compare("runs/x", "runs/y", on="held_out.jsonl").write("page.html")
+    equipoise.attack_judge("myjudge.py", "prompts.jsonl").write("attack.html")
     equipoise.plan("mnpo", {"policy.model": "…"})
     equipoise.recipes()
     equipoise.rows("pairs.jsonl")
@@ -19,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from equipoise.api.attacking_judges import attack_judge
     from equipoise.api.comparing import compare
     from equipoise.api.functions import evaluate, open_run, plan, recipes, run
     from equipoise.api.handle import Run
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Run",
+    "attack_judge",
     "compare",
     "evaluate",
     "import_matches",
@@ -42,6 +45,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Run": "equipoise.api.handle",
+    "attack_judge": "equipoise.api.attacking_judges",
     "compare": "equipoise.api.comparing",
     "import_matches": "equipoise.api.played_elsewhere",
     "rows": "equipoise.api.read_rows",

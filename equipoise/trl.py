@@ -11,16 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from equipoise import seeds
 from equipoise.errors import ConfigError
-from equipoise.games.answers import Answers
-from equipoise.judges.base import Judge, JudgeContext, mean_grades
-from equipoise.models.resources import Resources
+from equipoise.judges.base import Judge, mean_grades
+from equipoise.judges.outside_a_run import match_of_moves, place_judge
 from equipoise.models.thought_marks import opened_marks, template_marks
-from equipoise.players.base import Actor, Player
 from equipoise.prompts.row_prompts import to_prompt
 from equipoise.runs.recipe_loader import component
-from equipoise.types import Marks, Match, Move, PlayerId, Prompt, Turn, View, record_id
+from equipoise.types import Marks, Move, Prompt, record_id
 
 RewardFunc = Callable[..., list[float | None]]
 NO_FACTS = {"completion_ids", "environments", "log_extra", "log_metric", "trainer_state"}
@@ -59,14 +56,7 @@ def reward(
     if built.known_utilities is not None and utility not in built.known_utilities:
         known = ", ".join(built.known_utilities)
         raise ConfigError(f"reward: '{built.kind}' gives no utility '{utility}'; known: {known}")
-    resources = Resources()
-
-    def actor(player: Player | PlayerId) -> Actor:
-        if isinstance(player, PlayerId):
-            raise ConfigError(f"reward: '{built.kind}' asks players of a run; here are none")
-        return resources.get(player.model_dump_json(), lambda: player.open(player.start, resources))
-
-    placed = built.at(JudgeContext(Answers(samples=2), seed, [], {}, resources, actor))
+    placed = place_judge(built, "reward", seed)
     mute: set[str] = set()
     marks = None if tokenizer is None else tokenizer_marks(tokenizer)
 
@@ -96,7 +86,9 @@ def _rewards(
         prompt = _prompt(text, {key: held[place] for key, held in columns.items()})
         by_id[prompt.id] = prompt
         places.setdefault(prompt.id, []).append(place)
-    matches = [_match(by_id[key], [moves[i] for i in held], seed) for key, held in places.items()]
+    matches = []
+    for key, held in places.items():
+        matches.append(match_of_moves(by_id[key], [moves[i] for i in held], "trl", seed))
     rewards: list[float | None] = [None] * len(moves)
     means: dict[str, list[float]] = {}
     judgements = judge.checked_judgements(matches, by_id)
@@ -121,14 +113,6 @@ def _rewards(
         for name, values in means.items():
             log(f"{judge.name}/{name}", sum(values) / len(values))
     return rewards
-
-
-def _match(prompt: Prompt, moves: Sequence[Move], seed: int) -> Match:
-    turns = tuple(Turn(str(i), View(prompt.messages), move) for i, move in enumerate(moves, 1))
-    match = record_id("trl", prompt.id, *(move.text for move in moves))
-    seats = {turn.seat: PlayerId("policy") for turn in turns}
-    child = seeds.child(seed, "match", match)
-    return Match(match, 0, "train", "answers", prompt.id, seats, child, turns)
 
 
 def _prompt(text: Any, columns: Mapping[str, Any]) -> Prompt:

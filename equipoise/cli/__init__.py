@@ -47,6 +47,7 @@ GROUPS = {  # group of `--help` -> verb -> the first line of its help
         "best-response": "Train a fresh player against a frozen one, and say what it gets.",
         "rate": "Rate a run's players anew, from its ledger.",
         "judge": "Have another judge judge a run's matches.",
+        "attack-judge": "Attack a judge before anything is trained on it.",
     },
     "Share": {
         "export": "Export every record of a run to Parquet.",

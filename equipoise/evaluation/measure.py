@@ -39,6 +39,7 @@ class Measure(Component):
     KINDS: ClassVar = {
         "judge": "equipoise.evaluation.measure:JudgeScore",
         "length": "equipoise.evaluation.measure:AnswerLength",
+        "judge_attacks": "equipoise.evaluation.attack_measure:JudgeAttacks",
     }
 
     title: Text = Field(

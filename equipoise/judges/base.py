@@ -133,6 +133,8 @@ class Judge(Component):
         "meta_rewarding": "equipoise.judges.peers:MetaRewarding",
         "first_place": "equipoise.judges.panel:FirstPlace",
         "panel": "equipoise.judges.panel:Panel",
+        "gated": "equipoise.judges.gated:Gated",
+        "no_tricks": "equipoise.judges.no_tricks:NoTricks",
         "reward_model": "equipoise.judges.reward_model:RewardModel",
         "preference_model": "equipoise.judges.preference_model:PreferenceModel",
         "guard": "equipoise.judges.guard:Guard",

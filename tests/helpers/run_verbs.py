@@ -29,4 +29,5 @@ WITHOUT_RUNS = [
     "sampler",
     "traces",
     "rows",
+    "attack-judge",
 ]

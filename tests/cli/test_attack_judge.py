@@ -1,0 +1,87 @@
+"""`equipoise attack-judge`: what it prints, and what a stranger gets wrong."""
+
+import json
+
+import pytest
+from capitals import ROWS
+
+JUDGE = """
+def score(prompt, text, answer=None):
+    return float(str(answer) in text) + min(0.5, len(text.split()) / 100)
+"""
+
+
+@pytest.fixture
+def asked(rows, tmp_path):
+    (tmp_path / "mine.py").write_text(JUDGE)
+    (tmp_path / "empty.jsonl").write_text("")
+    rows([{"prompt": "Why?"}, {"prompt": "How?"}], "bare.jsonl")
+    return rows(ROWS, "asked.jsonl")
+
+
+@pytest.mark.long
+def test_findings_a_page_and_json(command, asked, tmp_path):
+    shown = command(
+        "attack-judge", "mine.py", "--prompts", asked, "--truth", "gold", "--kinds", "length",
+        "--out", "page.html",
+    )  # fmt: skip
+    assert shown.code == 0, shown.err
+    assert "score alone: 4 exploits by 6 attacks on 12 prompts; open: length" in shown.out
+    assert "score behind the gate: no exploit shown" in shown.out
+    assert "Exploits: length" in (tmp_path / "page.html").read_text()
+    done = command(
+        "attack-judge", "mine.py", "--prompts", asked, "--kinds", "empty", "--json",
+        "--no-gate", "--beside", "other=on_topic",
+    )  # fmt: skip
+    facts = json.loads(done.out)
+    assert [judge["judge"] for judge in facts["judges"]] == ["score alone", "other"]
+    assert facts["judges"][0]["prompts"] == len(ROWS)
+    assert facts["page"].endswith("attack.html")
+
+
+MISTAKES = {
+    "no prompts": (["mine.py"], "name the prompts"),
+    "no judge": (["--prompts", "asked.jsonl"], "Missing argument 'JUDGE'"),
+    "a judge's name misspelled": (["on_topics", "--prompts", "asked.jsonl"], "on_topic"),
+    "a judge's file that is not there": (["yours.py", "--prompts", "asked.jsonl"], "yours.py"),
+    "a player for a judge": (["local", "--prompts", "asked.jsonl"], "answers and does not judge"),
+    "a file that is not there": (["mine.py", "--prompts", "no.jsonl"], "no.jsonl"),
+    "an empty file": (["mine.py", "--prompts", "empty.jsonl"], "empty.jsonl"),
+    "no answers": (["mine.py", "--prompts", "bare.jsonl"], "--model"),
+    "a kind misspelled": (["mine.py", "--prompts", "asked.jsonl", "--kinds", "lenght"], "length"),
+    "a truth misspelled": (
+        ["mine.py", "--prompts", "asked.jsonl", "--truth", "likenes"],
+        "likenes",
+    ),
+    "no votes": (["mine.py", "--prompts", "asked.jsonl", "--truth", "votes"], "--votes"),
+    "a judge without its name": (
+        ["mine.py", "--prompts", "asked.jsonl", "--beside", "on_topic"],
+        "NAME=JUDGE",
+    ),
+    "a model's setting without a model": (
+        ["mine.py", "--prompts", "asked.jsonl", "-s", "player.max_new_tokens=5"],
+        "--model",
+    ),
+    "an unknown setting": (
+        ["on_topic", "--prompts", "asked.jsonl", "-s", "threshhold=0.5"],
+        "threshold",
+    ),
+    "a model that is not there": (
+        ["mine.py", "--prompts", "asked.jsonl", "--model", "no/where"],
+        "no/where",
+    ),
+    "a folder for a page": (["mine.py", "--prompts", "asked.jsonl", "--out", "."], "is a folder"),
+    "one prompt": (["mine.py", "--prompts", "asked.jsonl", "--limit", "1"], "--limit"),
+    "a judge without its facts": (["refusal", "--prompts", "asked.jsonl"], "harmful"),
+    "a recipe without a judge": (["arena", "--prompts", "asked.jsonl"], "no judge of its own"),
+    "a judge that needs a model": (["rubric", "--prompts", "asked.jsonl"], "model"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_clear_message(command, asked, mistake):
+    arguments, why = MISTAKES[mistake]
+    shown = command("attack-judge", *arguments)
+    assert shown.code == 2, (shown.out, shown.err)
+    assert why in shown.err
+    assert "Traceback" not in shown.err
