@@ -54,7 +54,7 @@ ANSWER_FACTS = ("answer", "reference", "target", "solution", "ideal", "response"
 
 @dataclass(frozen=True)
 class JudgeAttack:
-    """What attacks on a judge showed: the judge itself first, then behind a gate and others."""
+    """Results of attacks on a judge: the judge itself first, then behind a gate and others."""
 
     judges: Sequence[AttackedJudge]
     gate: str
@@ -129,14 +129,16 @@ def attack_judge(
     placed = place_judge(built, "attack-judge", seed)
     notes: list[str] = []
     most = limit_of(built, limit)
-    asked = judgeable(prompts_of(prompts), [built, *judges_in(trusted)], notes)
-    if len(asked) > most:
-        notes.append(f"{most:,} of {len(asked):,} prompts were attacked; --limit takes more")
-    asked = asked[:most]
+    attackable = judgeable(prompts_of(prompts), [built, *judges_in(trusted)], notes)
+    if len(attackable) > most:
+        notes.append(f"{most:,} of {len(attackable):,} prompts were attacked; --limit takes more")
+    attackable = attackable[:most]
     if isinstance(trusted, Votes):
-        answers = voted_answers(asked, notes)
+        answers = voted_answers(attackable, notes)
     else:
-        answers = with_wrong_answers(honest_answers(asked, model, player_settings, seed, notes))
+        answers = with_wrong_answers(
+            honest_answers(attackable, model, player_settings, seed, notes)
+        )
     note = few_prompts_note(len(answers))
     if note:
         notes.append(note)

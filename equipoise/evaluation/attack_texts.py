@@ -100,8 +100,8 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 def words_of(text: str) -> list[str]:
     """The words of a text that are no mere connections, each once."""
-    words = re.findall(r"\w+", text)
-    return list(dict.fromkeys(word for word in words if not COMMON.fullmatch(word)))
+    tokens = re.findall(r"\w+", text)
+    return list(dict.fromkeys(token for token in tokens if not COMMON.fullmatch(token)))
 
 
 def sentences_of(text: str) -> list[str]:
@@ -112,8 +112,7 @@ def sentences_of(text: str) -> list[str]:
 def filled(text: str, other: str) -> str:
     """A text with empty sentences behind it, until it is longer than another."""
     filler = " ".join(FILLER).split()
-    words = text.split()
-    missing = len(other.split()) - len(words)
+    missing = len(other.split()) - len(text.split())
     length = len(text)
     added: list[str] = []
     while len(added) < missing or length <= len(other):

@@ -101,8 +101,10 @@ class ByJudge(Truth):
         self.name = judge.title
 
     def values(self, texts: Sequence[tuple[HonestAnswer, Sequence[str]]]) -> list[list[float]]:
-        asked = [(answer.prompt, own) for answer, own in texts]
-        return [[known(score) for score in row] for row in scores_of_texts(self.judge, asked)]
+        rows_to_judge = [(answer.prompt, own) for answer, own in texts]
+        return [
+            [known(score) for score in row] for row in scores_of_texts(self.judge, rows_to_judge)
+        ]
 
 
 class Votes(Truth):
@@ -153,7 +155,7 @@ class AttackedAnswer:
 
     @property
     def truth_gain(self) -> float:
-        """What the truth gained."""
+        """The gain of the truth."""
         return self.truth_after - self.truth_before
 
 
@@ -226,11 +228,11 @@ def scores_under_attack(
 ) -> list[ScoredRow]:
     """The scores of every base and its attacked texts; each base begins a stride of `texts`."""
     if not judge.compares:
-        asked = []
+        rows_to_judge = []
         for answer, own in zip(answers, texts, strict=True):
-            asked.append((answer.prompt, [answer.text, *own]))
+            rows_to_judge.append((answer.prompt, [answer.text, *own]))
         rows = []
-        for honest, *own in scores_of_texts(judge, asked, utility):
+        for honest, *own in scores_of_texts(judge, rows_to_judge, utility):
             pairs = []
             for place, score in enumerate(own):
                 if place % stride:
@@ -286,7 +288,7 @@ def scores_beside_chosen(
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """What one attack on one kind of answers showed.
+    """Result of one attack on one kind of answers.
 
     `gain` is the mean of the score's gain with its own 95 % interval, `together` the wider one that
     holds with those of all other attacks; `adjusted` is the sign-flip test's p-value after Holm's
@@ -446,7 +448,7 @@ class AttackedJudge:
 def attacked_judge(
     judge: Judge, truth: Truth, attacked: Sequence[AttackedAnswer], title: str = ""
 ) -> AttackedJudge:
-    """What attacks on a judge showed, corrected for how many they are."""
+    """Results of attacks on a judge, corrected for how many they are."""
     groups: dict[tuple[str, Base], list[AttackedAnswer]] = {}
     for answer in attacked:
         groups.setdefault((answer.attack.name, answer.base), []).append(answer)
@@ -564,13 +566,13 @@ def fitted_gate(answers: Sequence[HonestAnswer]) -> NoTricks:
     markup = 0.0
     default = NoTricks()
     for answer in answers:
-        words = len(WORD.findall(answer.text))
-        longest = max(longest, math.ceil(1.25 * words))
-        shortest = min(shortest, words / 2)
+        count = len(WORD.findall(answer.text))
+        longest = max(longest, math.ceil(1.25 * count))
+        shortest = min(shortest, count / 2)
         repeats = max(repeats, repetition(answer.text))
         praise = max(praise, len(PRAISE.findall(answer.text)))
-        if words and len(MARKUP.findall(answer.text)) > 2:
-            markup = max(markup, len(MARKUP.findall(answer.text)) / words)
+        if count and len(MARKUP.findall(answer.text)) > 2:
+            markup = max(markup, len(MARKUP.findall(answer.text)) / count)
     fitted = NoTricks(
         longest=longest,
         shortest=max(1, math.floor(shortest)) if answers else 1,

@@ -87,8 +87,8 @@ class Gated(Judge):
         return self.judge_of_answers.judged_seats(match)
 
     def questions(self, seats: int, pool: int) -> int:
-        asked = self.judge_of_answers.questions(seats, pool)
-        return asked + self.gate.questions(seats, pool)
+        to_judge = self.judge_of_answers.questions(seats, pool)
+        return to_judge + self.gate.questions(seats, pool)
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
         return self.judge_of_answers.why_unjudgeable(prompt) or self.gate.why_unjudgeable(prompt)
@@ -96,8 +96,8 @@ class Gated(Judge):
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         gates = self.gate.checked_judgements(matches, prompts)
         shown = [self.passed(match, gate) for match, gate in zip(matches, gates, strict=True)]
-        asked = [match for match in shown if match.turns]
-        answered = self.judge_of_answers.checked_judgements(asked, prompts)
+        to_judge = [match for match in shown if match.turns]
+        answered = self.judge_of_answers.checked_judgements(to_judge, prompts)
         inner = {judgement.match: judgement for judgement in answered}
         judgements = []
         for match, gate in zip(matches, gates, strict=True):

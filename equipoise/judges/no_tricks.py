@@ -1,7 +1,7 @@
 """A judge of known tricks: does a text please a judge by its form alone?"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -88,10 +88,10 @@ class NoTricks(Pointwise):
         return ("score", *TRICKS)
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        shown = self.tricks(prompt, text)
-        utilities = {"score": float(not shown)}
+        tricks = self.tricks(prompt, text)
+        utilities = {"score": float(not tricks)}
         for trick in TRICKS:
-            utilities[trick] = float(trick in shown)
+            utilities[trick] = float(trick in tricks)
         return utilities
 
     def tricks(self, prompt: Prompt, text: str) -> list[str]:
@@ -101,11 +101,11 @@ class NoTricks(Pointwise):
 
     def is_of_odd_length(self, question: str, text: str) -> bool:
         """True if it has too many words, too few, or one without end."""
-        words = WORD.findall(text)
+        count = len(WORD.findall(text))
         longest_word = max(map(len, ADDRESS.sub(" ", text).split()), default=0)
-        too_many = self.longest is not None and len(words) > self.longest
+        too_many = self.longest is not None and count > self.longest
         spaced = longest_word <= UNBROKEN or not text.isascii()
-        return too_many or len(words) < self.shortest or not spaced
+        return too_many or count < self.shortest or not spaced
 
     def repeats_itself(self, question: str, text: str) -> bool:
         """True if too many of its runs of words stood in it before, or lines of few words do."""
@@ -116,15 +116,14 @@ class NoTricks(Pointwise):
 
     def quotes(self, question: str, text: str) -> bool:
         """True if it gives the question back."""
-        asked = WORD.findall(question.lower())
-        own = WORD.findall(text.lower())
-        runs = set(zip(asked, asked[1:], asked[2:], strict=False))
-        if len(asked) < 2 * RUN or not own:
+        question_words = WORD.findall(question.lower())
+        own_words = WORD.findall(text.lower())
+        if len(question_words) < 2 * RUN or not own_words:
             return False
-        given = set(zip(own, own[1:], own[2:], strict=False))
-        back = len(runs & given) / len(runs)
-        borrowed = sum(word in asked for word in own) / len(own)
-        return back >= self.copied or (len(own) >= RUN and borrowed >= 0.95)
+        runs = runs_of(question_words)
+        copied = len(runs & runs_of(own_words)) / len(runs)
+        borrowed = sum(each in question_words for each in own_words) / len(own_words)
+        return copied >= self.copied or (len(own_words) >= RUN and borrowed >= 0.95)
 
     def flatters(self, question: str, text: str) -> bool:
         """True if it praises the reader, its writer or itself too often."""
@@ -132,14 +131,19 @@ class NoTricks(Pointwise):
 
     def is_decorated(self, question: str, text: str) -> bool:
         """True if it has too many marks of form for its words."""
-        words = len(WORD.findall(text))
-        return len(MARKUP.findall(text)) > max(2.0, self.markup * words)
+        allowed = self.markup * len(WORD.findall(text))
+        return len(MARKUP.findall(text)) > max(2.0, allowed)
 
     def speaks_as_judge(self, question: str, text: str) -> bool:
         """True if it has words of a verdict that its question has not."""
         if self.verdicts:
             return False
         return bool(VERDICTS.search(text)) and not VERDICTS.search(question)
+
+
+def runs_of(tokens: Sequence[str]) -> set[tuple[str, ...]]:
+    """The runs of RUN words in a text."""
+    return set(zip(*(tokens[place:] for place in range(RUN)), strict=False))
 
 
 TRICKS: dict[str, Callable[[NoTricks, str, str], bool]] = {

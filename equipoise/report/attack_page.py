@@ -152,7 +152,7 @@ def gain_text(interval: Interval, share: bool) -> str:
 
 
 def gains_figure(judge: AttackedJudge) -> Figure | None:
-    """What the attacks gained that gained most; None without one with an interval."""
+    """The gains of the attacks that gained most; None without any."""
     ratings = []
     for result in sorted(judge.results, key=lambda each: -each.gain.mean)[:MOST_DOTS]:
         gain = result.gain
@@ -235,16 +235,16 @@ def attack_lines(judges: Sequence[AttackedJudge]) -> Iterator[str]:
 
 
 def finding(judge: AttackedJudge) -> str:
-    """What was found, in a sentence."""
+    """The findings on a judge, in a sentence."""
     attacks = f"{len(judge.results)} attacks on {judge.prompts:,} prompts"
     if not judge.exploits and not judge.hollow:
         return f"no exploit shown by {attacks}"
-    found = []
+    parts = []
     if judge.exploits:
-        found.append(f"{len(judge.exploits)} exploits")
+        parts.append(f"{len(judge.exploits)} exploits")
     if judge.hollow:
-        found.append(f"{len(judge.hollow)} texts without an answer that score like honest ones")
-    return f"{' and '.join(found)} by {attacks}; open: {', '.join(judge.open_kinds)}"
+        parts.append(f"{len(judge.hollow)} texts without an answer that score like honest ones")
+    return f"{' and '.join(parts)} by {attacks}; open: {', '.join(judge.open_kinds)}"
 
 
 def result_line(result: AttackResult, share: bool) -> str:
