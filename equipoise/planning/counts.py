@@ -65,11 +65,10 @@ def count_work(config: RunConfig, split: PromptSplit) -> RunWork:
     measuring = measuring_work(config, split)
     seats = len(config.game.seats)
     pool = len(config.players)
-    judges = {judge.name: judge for judge in map(config.judge_of, config.measured)}.values()
     questions = 0
     judgements = 0
     judged: dict[str, list[tuple[int, int]]] = {}
-    of_training = [(judge, training.matches, seats) for judge in judges]
+    of_training = [(judge, training.judged[name], seats) for name, judge in config.teachers.items()]
     for judge, matches, seats_beside in [*of_training, *measuring.judged]:
         questions += matches * judge.questions(seats_beside, pool)
         judgements += matches
@@ -114,6 +113,7 @@ class TrainingWork:
     """Totals over the generations."""
 
     matches: int = 0
+    judged: Counter[str] = field(default_factory=Counter)  # matches, by the judge's name
     moves: Counter[str] = field(default_factory=Counter)  # by player
     pairs: int = 0
     episodes: int = 0
@@ -123,6 +123,7 @@ class TrainingWork:
     def add(self, other: TrainingWork) -> None:
         """Add another's totals to these."""
         self.matches += other.matches
+        self.judged.update(other.judged)
         self.moves.update(other.moves)
         self.pairs += other.pairs
         self.episodes += other.episodes
@@ -183,6 +184,9 @@ def generation_work(
     for prompt, seats in seatings:
         for seat, moves in config.game.moves(prompt).items():
             totals.moves[seats[seat].name] += moves
+    for teacher, players in config.judged_players().items():
+        for _, seats in seatings:
+            totals.judged[teacher] += any(player.name in players for player in seats.values())
     for learner in learners:
         if learner.name not in turn:
             continue
@@ -250,6 +254,7 @@ def add_opponents(
         if player in seated:
             continue
         totals.matches += len(prompts)
+        totals.judged[config.judge_of(learner.name).name] += len(prompts)
         for prompt in prompts.values():
             totals.moves[player.name] += sum(config.game.moves(prompt).values())
 

@@ -191,6 +191,27 @@ class RunConfig(Settings):
         """The judge that teaches a player, by the player's name."""
         return self.judges.get(player, self.judge)
 
+    @property
+    def teachers(self) -> dict[str, Judge]:
+        """The judges that teach somebody, by name; where nobody learns, all.
+
+        The first one's judgements rate the players (`training_ratings`).
+        """
+        return {judge.name: judge for judge in map(self.judge_of, self.measured)}
+
+    def judged_players(self) -> dict[str, set[str]]:
+        """A teacher's name -> the players whose training matches it judges.
+
+        The first one judges everybody's, since it rates. Where learners are taught by their own
+        matches alone, a further one judges only those in which a learner of its own sits.
+        """
+        judged = {name: set(self.players) for name in self.teachers}
+        if self.training_matches == "own":
+            for teacher in list(judged)[1:]:
+                own = (name for name in self.measured if self.judge_of(name).name == teacher)
+                judged[teacher] = set(own)
+        return judged
+
     def learner_of(self, player: str) -> Learner:
         """The learner that trains a player, by the player's name."""
         trainer = self.learners.get(player, self.learner)

@@ -16,22 +16,18 @@ from equipoise.types import Judgement, Match, Prompt
 
 
 def judge(run: OpenRun, matches: Sequence[Match], t: int) -> list[Judgement]:
-    """Have every judge that teaches somebody judge each match of generation t."""
+    """Have every judge that teaches somebody judge the matches of generation t that it needs."""
     if not matches:
         return []
     prompts = run.prompts.played(t)
     context = judge_context(run, t)
     judgements: list[Judgement] = []
-    for name, teacher in teachers(run).items():
-        key = f"{t}/judge/{name}"
-        judgements += record_judgements(run, key, teacher, context, matches, prompts, t)
+    for name, players in run.config.judged_players().items():
+        own = [match for match in matches if any(p.name in players for p in match.seats.values())]
+        if own:
+            key, teacher = f"{t}/judge/{name}", run.config.teachers[name]
+            judgements += record_judgements(run, key, teacher, context, own, prompts, t)
     return judgements
-
-
-def teachers(run: OpenRun) -> dict[str, Judge]:
-    """The judges that teach somebody, by name; where nobody learns, all."""
-    judges = map(run.config.judge_of, run.config.measured)
-    return {judge.name: judge for judge in judges}
 
 
 def record_judgements(

@@ -10,7 +10,6 @@ from equipoise.judges.base import Grades, mean_grades
 from equipoise.ledger.ledger import Ledger
 from equipoise.ratings.base import Duel, Ratings
 from equipoise.runs.contexts import training_ratings
-from equipoise.runs.judge_matches import teachers
 from equipoise.runs.open_run import OpenRun
 from equipoise.types import Judgement, Match, PlayerId, Vote
 
@@ -21,7 +20,7 @@ def rate(
     run: OpenRun, matches: Sequence[Match], judgements: Sequence[Judgement], t: int
 ) -> list[Judgement]:
     """Rate the players; return the judgements, weighed by their judges' ratings."""
-    judges = teachers(run)
+    judges = run.config.teachers
     key = f"{t}/rate"
     config = run.config
     names = [player.name for player in run.roster.players(t)]
