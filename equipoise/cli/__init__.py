@@ -6,7 +6,7 @@ So `--help` is fast and loads no torch. Games add verbs by `COMMANDS` of their `
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
@@ -14,9 +14,10 @@ from traceback import extract_tb, format_exception
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from equipoise import __version__
+from equipoise.cli.help_page import WIDTH, PlainGroup, VerbCommand
 from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, first_line, shorten
 from equipoise.models.progress import ignore_known_warnings, no_foreign_bars
 from equipoise.system.command_options import machine_options, say
@@ -68,19 +69,20 @@ GROUPS = {  # group of `--help` -> verb -> the first line of its help
     },
 }
 VERBS = {verb: text for verbs in GROUPS.values() for verb, text in verbs.items()}
-# Verbs with the options of `machine_options`, beside those of games.
-PLAYING = [
-    "init",
-    "run",
-    "resume",
-    "evaluate",
-    "compare",
-    "judge",
-    "best-response",
-    "serve",
-    "chat",
-    "play",
-]
+# Verb -> the options of `machine_options` that it has. Workers and processes of a learner are started
+# by verbs that train; endpoints are asked by all of these.
+TRAINS = ("launch_prefix", "ray_address", "proxy")
+ASKS = ("proxy",)
+MACHINE = {
+    "init": ASKS,
+    "run": TRAINS,
+    "resume": TRAINS,
+    "evaluate": ASKS,
+    "compare": ASKS,
+    "judge": ASKS,
+    "best-response": TRAINS,
+    "play": ASKS,
+}
 FILES = {
     "doctor": "check",
     "init": "recipes",
@@ -98,13 +100,13 @@ DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
-class GameGroup(TyperGroup):
+class GameGroup(PlainGroup):
     """The verbs of one game, imported when they are called or listed."""
 
     def __init__(self, game: str, paths: dict[str, str]) -> None:
         """`paths` are verb -> "module:function"."""
         text = f"Verbs of {game}: {', '.join(paths)}."
-        super().__init__(name=game, help=text, rich_help_panel="Games")
+        super().__init__(name=game, help=text, rich_help_panel="Games", rich_markup_mode=None)
         self.no_args_is_help = True
         self.paths = paths
         self.commands = dict.fromkeys(paths, TyperCommand(game))
@@ -114,10 +116,10 @@ class GameGroup(TyperGroup):
         if cmd_name not in self.paths:
             return None
         module, _, function = self.paths[cmd_name].partition(":")
-        return command_of(cmd_name, getattr(import_module(module), function), plays=True)
+        return command_of(cmd_name, getattr(import_module(module), function), ASKS)
 
 
-class VerbGroup(TyperGroup):
+class VerbGroup(PlainGroup):
     """All verbs; a verb is imported when it is called."""
 
     def __init__(self, **settings: Any) -> None:
@@ -142,7 +144,7 @@ class VerbGroup(TyperGroup):
         if name in VERBS:
             home = f"equipoise.cli.{FILES.get(name, name).replace('-', '_')}"
             verb = vars(import_module(home))[name.replace("-", "_")]
-            command = command_of(name, verb, plays=name in PLAYING)
+            command = command_of(name, verb, MACHINE.get(name, ()))
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
@@ -186,14 +188,20 @@ def explain_error(error: Any, given: list[str]) -> None:
     error.possibilities = None
 
 
-def command_of(name: str, verb: Callable[..., None], *, plays: bool = False) -> Any:
-    """The command that typer makes of a function; one that `plays` has options of the machine."""
-    single = typer.Typer(add_completion=False)
-    single.command(name)(verb)
-    command: Any = typer.main.get_command(single)
-    if plays:
-        command.params += command_of(name, machine_options).params
+def command_of(name: str, verb: Callable[..., None], machine: Sequence[str] = ()) -> Any:
+    """The command that typer makes of a function, with these options of the machine."""
+    command = plain_command(name, verb)
+    if machine:
+        options = plain_command(name, machine_options).params
+        command.params += [option for option in options if option.name in machine]
     return command
+
+
+def plain_command(name: str, verb: Callable[..., None]) -> Any:
+    """The command that typer makes of a function."""
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name, cls=VerbCommand)(verb)
+    return typer.main.get_command(single)
 
 
 def app() -> typer.Typer:
@@ -201,8 +209,9 @@ def app() -> typer.Typer:
     command = typer.Typer(
         cls=VerbGroup,
         no_args_is_help=True,
+        rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
     )
     command.callback()(equipoise)
     return command

@@ -15,6 +15,8 @@ from small_runs import FINITE, settings
 
 from equipoise.errors import ModelError
 
+MACHINE_OPTIONS = ("--launch-prefix", "--ray-address", "--proxy")
+
 
 @pytest.fixture
 def run(command, tmp_path):
@@ -159,9 +161,7 @@ def commands():
 
 
 def test_every_help_text_is_shown_whole():
-    """What stands in brackets would be read as markup, and vanish: defaults are stated by
-    `show_default`.
-    """
+    """Brackets are for what the command adds by itself, such as a default."""
     helps = [option.help or "" for verb in commands() for option in verb.params]
     assert not [text for text in helps if "[" in text]
 
@@ -171,6 +171,35 @@ def test_the_list_of_verbs_tells_what_each_tells_of_itself():
 
     helps = {verb.name: verb.help.partition("\n\n")[0].replace("\n", " ") for verb in commands()}
     assert {verb: helps[verb] for verb in VERBS} == VERBS
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        ("run", {"--launch-prefix", "--ray-address", "--proxy"}),
+        ("resume", {"--launch-prefix", "--ray-address", "--proxy"}),
+        ("best-response", {"--launch-prefix", "--ray-address", "--proxy"}),
+        ("evaluate", {"--proxy"}),
+        ("init", {"--proxy"}),
+        ("serve", set()),
+        ("status", set()),
+    ],
+)
+def test_options_of_the_machine_are_those_that_a_verb_reads(command, verb, options):
+    shown = command(verb, "--help").out
+    assert {option for option in MACHINE_OPTIONS if f"  {option} " in shown} == options
+    assert ("This machine:" in shown) == bool(options)
+
+
+def test_the_list_of_verbs_is_in_five_groups_of_whole_lines(command, monkeypatch):
+    from equipoise.cli import GROUPS
+
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = command("--help").out
+    lines = {" ".join(line.split()) for line in shown.splitlines()}
+    for group, verbs in GROUPS.items():
+        assert f"{group}:" in lines
+        assert {f"{verb} {text}" for verb, text in verbs.items()} <= lines
 
 
 @pytest.mark.parametrize(
@@ -191,7 +220,7 @@ def test_a_verb_that_is_not_there_is_suggested(command, spelling, hint):
 
 @pytest.mark.long
 def test_the_list_of_verbs_imports_no_verb():
-    """Nor pydantic, so that it is there at once."""
+    """Nor pydantic, nor what draws boxes, so that it is there at once."""
     code = (
         "import sys\n"
         "sys.argv = ['equipoise', '--help']\n"
@@ -199,7 +228,7 @@ def test_the_list_of_verbs_imports_no_verb():
         "try:\n"
         "    main()\n"
         "finally:\n"
-        "    late = {'pydantic', 'yaml', 'equipoise.component', 'equipoise.cli.run'}\n"
+        "    late = {'pydantic', 'yaml', 'rich', 'equipoise.component', 'equipoise.cli.run'}\n"
         "    assert not late & set(sys.modules), late & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
