@@ -13,6 +13,7 @@ The tables of a `plugin.py`, and entry points, are described in `equipoise.syste
 
 from __future__ import annotations
 
+import ast
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -30,9 +31,11 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from equipoise.system.addresses import lacks_scheme
 from equipoise.system.plugins import installed_kinds, plugin_modules
 from equipoise.system.user_parts import (
     NotImported,
+    definitions_in,
     functions_in,
     import_hint,
     import_module,
@@ -83,6 +86,29 @@ def import_object(path: str) -> Any:
     raise PydanticCustomError(
         "import", "cannot import '{path}': {error}", {"path": path, "error": why}
     ) from cause
+
+
+def own_part_hint(kind: str) -> str:
+    """How to write a part of one's own that was named by its file or with a dot; "" for others."""
+    if lacks_scheme(kind):
+        return f"a server's address begins with http:// or https://, as http://{kind}"
+    if may_read_files():
+        if Path(f"{kind}.py").is_file():
+            return f"did you mean '{kind}.py'?"
+        if kind.endswith(".py") and Path(kind).is_file():
+            try:
+                classes = definitions_in(kind, ast.ClassDef)
+            except ImportError as error:
+                return str(error)
+            if classes:
+                return f"name the class in the file, as '{kind}:{classes[0]}'"
+            return f"this part is a class (docs/change_a_piece.md), and {kind} has none"
+        if "." in kind and Path(kind).is_file():
+            return "a part of your own lies in a file that ends in .py"
+    module, dot, name = kind.rpartition(".")
+    if dot and module and name and "/" not in kind:
+        return f"a part of your own is named as '{module}:{name}'"
+    return ""
 
 
 def function_path(path: str) -> str:
@@ -293,13 +319,9 @@ class Component(Settings):
     def find(cls, kind: str) -> type[Component]:
         """The class for `kind`, the room's or at an import path; an error if it is abstract."""
         kinds = cls.known_kinds()
-        if kind not in kinds and (":" not in kind or "://" in kind):
-            module, dot, name = kind.rpartition(".")
-            hint = cls.REMOVED.get(kind) or nearest(kind, list(kinds))
-            if may_read_files() and dot and Path(kind).is_file():
-                hint = "a part of your own lies in a file that ends in .py"
-            elif dot and module and name and "/" not in kind:
-                hint = f"a part of your own is named as '{module}:{name}'"
+        names_no_part = ":" not in kind or "://" in kind or lacks_scheme(kind)
+        if kind not in kinds and names_no_part:
+            hint = cls.REMOVED.get(kind) or own_part_hint(kind) or nearest(kind, list(kinds))
             raise PydanticCustomError(
                 "unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint}
             )

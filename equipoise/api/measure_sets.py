@@ -18,6 +18,7 @@ from equipoise.runs.named_sets.measure_set import measure_set
 from equipoise.runs.named_sets.set_plan import Sets, check_sets
 from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.open_run import OpenRun
+from equipoise.system.addresses import lacks_scheme
 from equipoise.types import PlayerId
 
 PROMPTS = {"prompt", "messages", "question", "instruction"}  # columns of rows
@@ -161,6 +162,8 @@ def model_settings(model: str, overrides: recipe_loader.Overrides) -> dict[str, 
     """The configuration of the run that is made for a model. Raises ConfigError."""
     is_address = model.startswith(("http://", "https://"))
     player: dict[str, Any] = {"kind": "local", "model": model}
+    if lacks_scheme(model):
+        raise ConfigError(f"{model}: a server's address begins with http://, as http://{model}")
     if is_address:
         player = {"kind": "endpoint", "base_url": model}
     recipe_loader.override(player, overrides)

@@ -69,8 +69,8 @@ GROUPS = {  # group of `--help` -> verb -> the first line of its help
     },
 }
 VERBS = {verb: text for verbs in GROUPS.values() for verb, text in verbs.items()}
-# Verb -> the options of `machine_options` that it has. Workers and processes of a learner are started
-# by verbs that train; endpoints are asked by all of these.
+# Verb -> the options of `machine_options` that it has. Verbs that train start workers and a
+# learner's processes; all of these ask endpoints.
 TRAINS = ("launch_prefix", "ray_address", "proxy")
 ASKS = ("proxy",)
 MACHINE = {
@@ -184,6 +184,10 @@ def explain_error(error: Any, given: list[str]) -> None:
         from equipoise.runs.recipe_loader import suggest_option
 
         hint = suggest_option(name, given) or hint
+    elif not name:
+        from equipoise.runs.suggestions import suggest_arguments
+
+        hint = suggest_arguments(given) or hint
     error.message = f"{error.message.rstrip('.')}. {hint}."
     error.possibilities = None
 

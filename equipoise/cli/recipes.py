@@ -40,7 +40,13 @@ def init(
             show_default="the recipe's",
         ),
     ] = [],  # noqa: B006
-    method: Annotated[str, typer.Option(help="mnpo, sparta, gpo or arena")] = "mnpo",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="mnpo, sparta, gpo or arena; or a loss of pairs, such as dpo, inpo or simpo, which "
+            "is mnpo's game with that loss"
+        ),
+    ] = "mnpo",
     hours: Annotated[float, typer.Option(help="the most that the run may take")] = 1.0,
     on: On = "",
     lora: Annotated[

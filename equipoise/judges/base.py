@@ -24,6 +24,7 @@ from equipoise.models.quantization import missing_package
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
 from equipoise.players.together import MoveRequest, act_together
+from equipoise.system.addresses import lacks_scheme
 from equipoise.system.effects import Text
 from equipoise.system.user_parts import stays_unimported
 from equipoise.types import (
@@ -186,6 +187,7 @@ class Judge(Component):
         if (
             ":" not in path
             or "://" in path
+            or lacks_scheme(path)
             or stays_unimported(path)
             or isinstance(import_object(path), type)
         ):

@@ -12,6 +12,7 @@ from pydantic import Field
 from equipoise.component import Settings, nearest
 from equipoise.errors import ModelError, first_line, unreadable
 from equipoise.models.gguf import gguf_folder, is_gguf
+from equipoise.system.addresses import lacks_scheme
 from equipoise.system.effects import Text
 from equipoise.system.interrupts import time_limit
 from equipoise.system.plugins import plugin_modules
@@ -83,10 +84,11 @@ def resolve(model: str, *, weights: bool = True) -> str:
     path = Path(model).expanduser()
     if path.is_dir():
         return str(path.resolve())
-    if "://" in model:
+    if "://" in model or lacks_scheme(model):
         hub = re.match(r"https?://(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)", model)
         meant = f"of the hub is '{hub[1]}'" if hub else "behind a server plays as kind: endpoint"
-        raise ModelError(f"model '{model}' is an address; a model {meant}")
+        whole = "" if "://" in model else ", which begins with http:// or https://"
+        raise ModelError(f"model '{model}' is a server's address{whole}; a model {meant}")
     if is_gguf(model):
         return str(gguf_folder(model, weights))
     if path.is_file():
@@ -98,6 +100,12 @@ def resolve(model: str, *, weights: bool = True) -> str:
         raise ModelError(f"no model '{model}' is packaged; {nearest(model, [*packaged_models()])}")
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise ModelError(f"model folder '{model}' does not exist")
+    before_colon = Path(model.partition(":")[0])
+    if ":" in model and (before_colon / "ledger.sqlite").is_file():
+        raise ModelError(
+            f"there is no run and no model in '{model}'; a player of a run is written with @, as "
+            f"{before_colon}@PLAYER or {before_colon}@PLAYER@GENERATION"
+        )
     run = Path(model.partition("@")[0])
     if "@" in model and (run / "ledger.sqlite").is_file():
         there = ", ".join(str(each) for each in sorted(run.glob("players/*/*")))

@@ -5,7 +5,6 @@ learn. Every part is tried before anything is written.
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.trying import MADE_ANSWER
 from equipoise.learners.base import FEW_STEPS
+from equipoise.losses.base import PreferenceLoss
 from equipoise.models.device import Hardware
 from equipoise.models.loading import LONGEST, Description, describe, load_config
 from equipoise.models.resources import Resources
@@ -35,6 +35,8 @@ from equipoise.prompts.shown_row import ShownRow, first_row
 from equipoise.prompts.split import content
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
+from equipoise.runs.suggestions import other_names
+from equipoise.system.addresses import lacks_scheme
 from equipoise.system.effects import effects_of
 from equipoise.system.user_parts import only_reading
 from equipoise.system.yaml_text import parse_yaml
@@ -135,6 +137,7 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
     Raises ConfigError, DataError or ModelError where a part cannot work, as `check_run` does, or
     where a judge gave no verdict in any of its trials.
     """
+    wishes = with_game(wishes)
     check_wishes(wishes)
     size = _size(wishes)
     values = _parts(wishes, path, size)
@@ -198,6 +201,25 @@ def first_rows(prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
     return rows
 
 
+def with_game(wishes: Wishes) -> Wishes:
+    """The wishes with the name of a loss, such as dpo, read as mnpo's game under that loss.
+
+    Raises ConfigError for a method of policy gradients, which `init` does not write.
+    """
+    method = wishes.method.lower()
+    if method in KNOWN:
+        return replace(wishes, method=method)
+    if method in PreferenceLoss.known_kinds():
+        return replace(wishes, method="mnpo", settings=(f"loss={method}", *wishes.settings))
+    if "policy_gradient" in other_names("kinds", "learner").get(method, ()):
+        raise ConfigError(
+            f"--method {wishes.method}: init writes {', '.join(KNOWN)}, or the name of a loss of "
+            "pairs, such as dpo; a recipe of policy gradients is instructions_grpo: "
+            "`equipoise recipes instructions_grpo`"
+        )
+    return wishes
+
+
 def check_wishes(wishes: Wishes) -> None:
     """Raise ConfigError for wishes that no recipe can meet."""
     least = {"mnpo": 1, "sparta": 3, "gpo": 1}
@@ -217,7 +239,7 @@ def check_wishes(wishes: Wishes) -> None:
     if len(wishes.models) > most:
         raise ConfigError(f"--model: {wishes.method} takes {most} at most")
     for model in wishes.models:
-        if model.startswith(("http://", "https://")):
+        if model.startswith(("http://", "https://")) or lacks_scheme(model):
             raise ConfigError(
                 f"--model {model}: a model behind an endpoint cannot learn; give a folder, a "
                 "GGUF file or a Hugging Face id"
@@ -239,7 +261,7 @@ def judge_settings(text: str, method: str) -> Any:
     """
     if "{" in text:
         return parse_yaml(text, "--judge")
-    if re.match(r"(localhost|[\w-]+(\.[\w-]+)+):\d+", text):
+    if lacks_scheme(text):
         raise ConfigError(
             f"--judge {text}: a server's address begins with http://, as http://{text}"
         )

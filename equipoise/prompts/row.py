@@ -23,7 +23,9 @@ LOWER = "the score of the preferred answer is lower than that of the other"
 Purpose = Literal["prompts", "pairs", "sft"]
 
 # Columns of prompts, for the advice on a row of no known schema: none that holds ids or answers.
-LIKELY = ("query", "user_input", "request", "sentence", "title", "content", "text", "user")
+LIKELY = ("query", "user_input", "request", "sentence", "content", "text", "user")
+# Columns that are rarely the question, beside those of answers.
+NO_QUESTION = ("answer", "label", "id", "source", "category", "url", "date", "language")
 
 
 @dataclass(frozen=True)
@@ -180,12 +182,23 @@ def unknown_schema(columns: Columns, column: str | None) -> str:
     texts = [name for name, value in columns.values.items() if isinstance(value, str)]
     likely = next((name for name in LIKELY if name in texts), None)
     if likely is None:
-        likely = next((name for name in texts if nearest(name, ["prompt"]) and close(name)), None)
+        likely = next((name for name in texts if close(name)), None)
+    if likely is None:
+        likely = longest_text(columns)
     advice = "rename the question's column to `prompt` (answers: `completion`, or `chosen` and "
     advice += "`rejected`; whole chats: `messages`)"
     if likely is not None:
         advice = f"name the prompt's: -s prompts.prompt_column={likely}, or {advice}"
     return f"no column 'prompt' among {listed}, which is no known schema; {advice}"
+
+
+def longest_text(columns: Columns) -> str | None:
+    """The column of the longest text that is called nothing that an answer is; None for none."""
+    lengths: dict[str, int] = {}
+    for name, value in columns.values.items():
+        if isinstance(value, str) and name.lower() not in NO_QUESTION:
+            lengths[name] = len(value)
+    return max(lengths, key=lambda name: lengths[name], default=None)
 
 
 def close(name: str) -> bool:

@@ -10,6 +10,7 @@ nearest.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -165,9 +166,20 @@ def parse_mapping(text: str, option: str) -> dict[str, Any]:
         values = read_yaml(Path(text), shown)
     elif "{" in text:
         values = parse_yaml(text, shown)
+        check_colons(values, text, shown)
     if not isinstance(values, dict):
         raise ConfigError(f"{shown}: give a mapping of settings with a kind")
     return values
+
+
+def check_colons(value: Any, text: str, source: str) -> None:
+    """Raise ConfigError for {kind:x}, which YAML reads as one key and no value."""
+    keys = [key for key, inner in value.items() if inner is None] if isinstance(value, dict) else []
+    for key in map(str, keys):
+        name, colon, rest = key.partition(":")
+        if colon and name.isidentifier():
+            meant = text.replace(key, f"{name}: {rest}")
+            raise ConfigError(f"{source}: write a space behind each colon: '{meant}'")
 
 
 # -- recipes
@@ -357,6 +369,7 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
         path = full_path(key.split("."), values)
         origin = f"-s {shorten(text)}"
         parsed = parse_yaml(value, origin)
+        check_colons(parsed, value, origin)
         _put(values, path, parsed)
         origins |= dict.fromkeys([".".join(path), *leaves(path, parsed)], origin)
     return origins
@@ -443,10 +456,18 @@ def _lines(
         place = _place(".".join([*keys, key]), source, origins)
         hint = ""
         if values:
-            below = with_defaults(read("mnpo"))
-            hint = suggestions.suggest_settings(
-                key, with_defaults(values), below, path, full=place == source
+            suggest = partial(
+                suggestions.suggest_settings,
+                values=with_defaults(values),
+                below=with_defaults(read("mnpo")),
+                part=path,
+                full=place == source,
             )
+            hint = suggest(key)
+            leaf = leaf_of(key, values, keys)
+            is_others_group = key.lower() in suggestions.other_names("settings")
+            if leaf != key and (is_others_group or not hint):  # as trainer.n_gpus_per_node
+                hint = suggest(leaf) or hint
         if hint == f"did you mean '{key}'?":  # a path with dots, as `-s` takes it
             hint = f"in a recipe it is written {_nested(key)}"
         if not hint:
@@ -459,6 +480,16 @@ def _nested(path: str) -> str:
     first, *inner = path.split(".")
     braces = "".join(f"{{{key}: " for key in inner)
     return f"{first}: {braces}…{'}' * len(inner)}"
+
+
+def leaf_of(key: str, values: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """The innermost key of an unknown one that holds a single setting: lr of {optim: {lr: 1}}."""
+    inner: Any = values
+    for name in (*keys, key):
+        inner = inner.get(name) if isinstance(inner, Mapping) else None
+    while isinstance(inner, Mapping) and len(inner) == 1:
+        key, inner = next(iter(inner.items()))
+    return str(key)
 
 
 def _place(path: str, source: str, origins: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin
 from equipoise.component import Component, Settings
 from equipoise.errors import shorten
 from equipoise.runs.config import RunConfig
+from equipoise.system.addresses import lacks_scheme
 from equipoise.system.yaml_text import read_yaml
 
 
@@ -32,9 +33,13 @@ def suggest_settings(
     in this order: the key itself in another part, or what other programs call so, where the recipe
     has no such part also in those of `below`; a slip of the pen.
     """
-    option = other_names("options").get(key.replace("-", "_"))
+    plain_key = key.replace("-", "_")
+    option = other_names("options").get(plain_key)
     if option:
         return f"it is no setting, but on the command line there is {option[0]}"
+    several = other_names("devices").get(plain_key)
+    if several:
+        return f"write {several[0]}"
     parts = dict(_parts(values, RunConfig))
     paths = _same_name(key, part, parts)
     room = _room(part)
@@ -156,6 +161,8 @@ def suggest_kind(fault: Any, keys: Sequence[str], values: Mapping[str, Any]) -> 
     ):
         return f"{unknown}; '{kind}' is a learner here: -s learner=policy_gradient -s loss=null"
     hint = ""
+    if lacks_scheme(kind):
+        kind = f"http://{kind}"
     if room == "players":
         path = ".".join(keys).removeprefix("players.")
         hint = f"a model is named by -s {path}.model={kind}"
@@ -220,12 +227,7 @@ def suggest_option(option: str, arguments: Sequence[str], values: Mapping[str, A
     """
     before = dict(pairwise(arguments))
     if not option:
-        taken = (before.get("-s"), before.get("--set"))
-        loose = []
-        for text in arguments[2:]:
-            if "=" in text and text[0] != "-" and text not in taken:
-                loose.append(f"-s {text}")
-        return f"Write {' '.join(loose)}" if loose else ""
+        return suggest_arguments(arguments)
     key = option.lstrip("-").replace("-", "_")
     if key in ("config", "recipe", "config_file", "cfg"):
         return f"The recipe has no option: equipoise {arguments[0]} RECIPE"
@@ -237,6 +239,34 @@ def suggest_option(option: str, arguments: Sequence[str], values: Mapping[str, A
     value = "…" if value.startswith("-") else value
     paths = [key] if key.split(".")[0] in RunConfig.model_fields else _likely(key, values)
     return f"Write {' or '.join(f'-s {path}={value}' for path in paths)}" if paths else ""
+
+
+def suggest_arguments(arguments: Sequence[str]) -> str:
+    """What to write where a command has more arguments than it takes; "" where nothing is known.
+
+    A value with spaces that was not quoted comes in pieces, and so does `-s KEY VALUE`.
+    """
+    loose: list[str] = []
+    given = list(arguments[2:])
+    while given:
+        text = given.pop(0)
+        if text in ("-s", "--set"):
+            value = given.pop(0) if given else ""
+            pieces = [value]
+            while given and open_brackets(" ".join(pieces)) > 0:
+                pieces.append(given.pop(0))
+            if len(pieces) > 1:
+                return f"A value with spaces is quoted: -s '{' '.join(pieces)}'"
+            if "=" not in value and given and not given[0].startswith("-"):
+                return f"Write -s {value}={given[0]}"
+        elif "=" in text and not text.startswith("-"):
+            loose.append(f"-s {text}")
+    return f"Write {' '.join(loose)}" if loose else ""
+
+
+def open_brackets(text: str) -> int:
+    """How many brackets of YAML a text opens and does not close."""
+    return sum(text.count(sign) for sign in "{[") - sum(text.count(sign) for sign in "}]")
 
 
 def _likely(key: str, values: Mapping[str, Any]) -> list[str]:

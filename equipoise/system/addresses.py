@@ -33,6 +33,15 @@ def check_address(url: str) -> str:
     return url.rstrip("/")
 
 
+# A host with a port, or with the /v1 of OpenAI's protocol, and nothing before it.
+BARE_ADDRESS = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d{1,5}(/[\w./-]*)?|/v1/?)")
+
+
+def lacks_scheme(text: str) -> bool:
+    """True for a server's address without the http:// or https:// before it."""
+    return BARE_ADDRESS.fullmatch(text) is not None
+
+
 def is_loopback(host: str) -> bool:
     """True if a host's name or address is this machine's own."""
     try:

@@ -157,6 +157,14 @@ def functions_in(file: str) -> list[str]:
 
     Raises ImportError where it cannot be read.
     """
+    return definitions_in(file, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def definitions_in(file: str, *kinds: type[ast.stmt]) -> list[str]:
+    """The public names that statements of these kinds define at the top of a Python file.
+
+    Raises ImportError where it cannot be read.
+    """
     try:
         text = Path(file).expanduser().read_text(encoding="utf-8")
         statements = ast.parse(text, file).body
@@ -164,8 +172,7 @@ def functions_in(file: str) -> list[str]:
         raise ImportError(f"{file}: {error.strerror}") from error
     except (SyntaxError, ValueError) as error:
         raise ImportError(raised(error)) from error
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    names = [each.name for each in statements if isinstance(each, kinds)]
+    names = [str(getattr(each, "name", "_")) for each in statements if isinstance(each, kinds)]
     return [name for name in names if not name.startswith("_")]
 
 

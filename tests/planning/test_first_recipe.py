@@ -272,6 +272,17 @@ def test_a_recipe_is_written_that_runs(command, rows, judge, tmp_path):
 
 
 @pytest.mark.long
+def test_a_method_that_is_a_loss_gets_its_recipe(command, rows, judge):
+    options = ["--model", "builtin", "--data", rows(ROWS).name, "--judge", judge]
+    made = command("init", "mine.yaml", "--method", "dpo", *options)
+    assert made.code == 0, made.err
+    config = recipe_loader.load("mine.yaml")
+    assert config.loss.kind == "dpo"
+    mnpo = ["policy.model=builtin", f"prompts.path={rows(ROWS).name}"]
+    assert config.schedule == recipe_loader.load("mnpo", mnpo).schedule
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["sparta", "gpo"])
 def test_each_method_gets_a_recipe(command, rows, judge, tmp_path, method):
     if method == "gpo":
