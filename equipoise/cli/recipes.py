@@ -43,8 +43,8 @@ def init(
     method: Annotated[
         str,
         typer.Option(
-            help="mnpo, sparta, gpo or arena; or a loss of pairs, such as dpo, inpo or simpo, which "
-            "is mnpo's game with that loss"
+            help="mnpo, sparta, gpo or arena; or a loss of pairs, such as dpo, inpo or simpo: "
+            "mnpo's game with that loss"
         ),
     ] = "mnpo",
     hours: Annotated[float, typer.Option(help="the most that the run may take")] = 1.0,
