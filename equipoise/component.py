@@ -89,7 +89,7 @@ def import_object(path: str) -> Any:
 
 
 def own_part_hint(kind: str) -> str:
-    """How to write a part of one's own that was named by its file or with a dot; "" for others."""
+    """A hint for a part of one's own that was named by its file or with a dot; "" for others."""
     if lacks_scheme(kind):
         return f"a server's address begins with http:// or https://, as http://{kind}"
     if may_read_files():

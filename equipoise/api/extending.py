@@ -97,7 +97,7 @@ def check_allowed(key: str, origin: str) -> None:
 
 
 def shrinking(before: RunConfig, after: RunConfig) -> Iterator[str]:
-    """What may only grow, and does not."""
+    """The settings that may only grow, and do not."""
     if after.generations < before.generations:
         yield (
             f"the run has {before.generations} generations and can only get more; Ctrl-C stops it "

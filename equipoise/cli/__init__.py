@@ -162,7 +162,7 @@ class VerbGroup(PlainGroup):
 
 
 def verb_in(name: str) -> str:
-    """What to write for a name that is no verb; "" where nothing is known."""
+    """A hint for a name that is no verb; "" where nothing is known."""
     if name.endswith((".yaml", ".yml")) or name in recipe_descriptions():
         return f"run {name}"
     if name.startswith("-"):

@@ -404,7 +404,7 @@ def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def suggest_option(option: str, arguments: Sequence[str]) -> str:
-    """What to write for an option of `run` or `plan` that there is not, by the recipe's settings.
+    """A hint for an option of `run` or `plan` that there is not, by the recipe's settings.
 
     `arguments` are those of the command, the verb first; option "": these are too many.
     """

@@ -220,7 +220,7 @@ def _groups(annotation: Any) -> Iterator[type[Settings]]:
 
 
 def suggest_option(option: str, arguments: Sequence[str], values: Mapping[str, Any]) -> str:
-    """What to write for an option that there is not, or for arguments too many (option "").
+    """A hint for an option that there is not, or for arguments too many (option "").
 
     `arguments` are those of the command, the verb first; `values` the recipe's settings with their
     defaults. "" where nothing is known.
@@ -242,7 +242,7 @@ def suggest_option(option: str, arguments: Sequence[str], values: Mapping[str, A
 
 
 def suggest_arguments(arguments: Sequence[str]) -> str:
-    """What to write where a command has more arguments than it takes; "" where nothing is known.
+    """A hint for a command with more arguments than it takes; "" where nothing is known.
 
     A value with spaces that was not quoted comes in pieces, and so does `-s KEY VALUE`.
     """
@@ -265,7 +265,7 @@ def suggest_arguments(arguments: Sequence[str]) -> str:
 
 
 def open_brackets(text: str) -> int:
-    """How many brackets of YAML a text opens and does not close."""
+    """The number of YAML's brackets that a text opens and does not close."""
     return sum(text.count(sign) for sign in "{[") - sum(text.count(sign) for sign in "}]")
 
 
