@@ -159,7 +159,7 @@ def progress(run: RunDirectory) -> dict[str, Any]:
 
 
 def judge_facts(run: RunDirectory) -> Iterator[dict[str, Any]]:
-    """Counts of what each judge judged in each part of the run, with an example of what it did not."""
+    """Counts of what each judge judged in each part of the run, and an example of the rest."""
     known = {judge.name: judge for judge in run.config.every_judge}
     titles = run.config.judge_titles
     for name, part, count, missing in run.ledger.judges():
