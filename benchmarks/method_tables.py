@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.claims import FOLLOWED
 from benchmarks.verdicts import GREEDY, RESULTS, Scores, raw
 from equipoise.environments.instructions.instruction_prompts import InstructionPrompts
 from equipoise.payoffs.intervals import Interval
@@ -123,6 +124,22 @@ def _cell(text: str) -> str:
 TABLES = {
     "answers": Answers(
         "trial_instructions_answers", {"start": "start", "mnpo": "MNPO", "dpo": "DPO"}
+    ),
+    "instructions": MethodTable(
+        "trial_instructions",
+        {
+            "start": "start",
+            "mnpo": "MNPO",
+            "dpo": "DPO",
+            "ipo": "IPO",
+            "sppo": "SPPO",
+            "inpo": "INPO",
+            "simpo": "SimPO",
+            "grpo": "GRPO",
+        },
+        {FOLLOWED: "instructions followed", f"relevance{GREEDY}": "relevance"},
+        points=("relevance",),
+        bare=(f"relevance{GREEDY}",),
     ),
     "history": MethodTable(
         "history",

@@ -30,26 +30,17 @@ ATTACKED = {
 
 @dataclass(frozen=True)
 class Row:
-    """A claim with its figure and the figure that could refute it.
-
-    `short` is the figure for the README, with `short_what`; "" for a row that is not a headline.
-    """
+    """A claim with its figure and the figure that could refute it."""
 
     what: str
     figure: str
     control: str
     command: str
     date: str
-    short: str = ""
-    short_what: str = ""
 
     def cells(self) -> tuple[str, ...]:
         """As docs/results.md shows it."""
         return (self.what, self.figure, self.control, self.date, f"`{self.command}`")
-
-    def headline(self) -> tuple[str, ...]:
-        """As the README shows it."""
-        return (self.short_what or self.what, self.short)
 
 
 def quickstart(results: Results) -> Row:
@@ -100,7 +91,6 @@ def instructions(results: Results) -> Row:
         "--ifeval ifeval_half.jsonl "
         f"--seeds {' '.join(map(str, results['arguments']['seeds']))}",
         results["date"],
-        ", ".join(after),
     )
 
 
@@ -117,10 +107,6 @@ def gpo(results: Results) -> Row:
         + ", ".join(f"{label} {refuses[arm]}" for arm, label in ATTACKED.items()),
         "python -m benchmarks.trials gpo --swept trial_gpo_sweep.json",
         results["date"],
-        ", ".join(
-            f"{label} {percent(gets[arm].mean)} ({refuses[arm]})" for arm, label in ATTACKED.items()
-        ),
-        f"{what} (refused though harmless)",
     )
 
 

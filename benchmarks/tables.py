@@ -79,12 +79,10 @@ def pages() -> dict[Path, str]:
     """
     rows = all_rows()
     columns = ("what", "figure", "what could refute it", "measured", "command")
-    short = [row.headline() for row in rows.values() if row.short]
     long = [row.cells() for name, row in rows.items() if name not in ON_PAGES]
     poker, _ = verdicts.raw("kuhn")
     tables = {
         ROOT / "docs" / "results.md": markdown(columns, long),
-        ROOT / "README.md": markdown(("what", "figure"), short),
         ROOT / "docs" / "games.md": markdown(COLUMNS, kuhn_rows(poker)),
         CLAIMS / "index.md": markdown(("claim", "tested on", "verdict"), verdicts.rows()),
     }
@@ -95,7 +93,7 @@ def pages() -> dict[Path, str]:
             raise ValueError(f"{page.name}: has no place for the table of results")
         text = MARKS.sub(lambda match, table=table: table, text)
         made[page] = NAMED.sub(_of_method, text)
-    for page in sorted(CLAIMS.glob("[!i]*.md")):
+    for page in (ROOT / "README.md", *sorted(CLAIMS.glob("[!i]*.md"))):
         made[page] = NAMED.sub(_of_method, page.read_text())
     return made
 
@@ -107,7 +105,8 @@ def _of_method(marks: re.Match[str]) -> str:
 
 def judging() -> list[Path]:
     """The pages whose bold words are verdicts; the table of claims is made whole."""
-    return [page for page in sorted((ROOT / "docs").rglob("*.md")) if page != CLAIMS / "index.md"]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in pages if page != CLAIMS / "index.md"]
 
 
 def wrong_on(page: Path) -> list[str]:

@@ -41,7 +41,7 @@ __all__ = [
     "rows",
     "run",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Run": "equipoise.api.handle",

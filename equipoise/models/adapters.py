@@ -65,13 +65,16 @@ def published_name(model: str, folder: Path = Path()) -> PublishedName:
 
 
 def _folders(table: str) -> dict[str, Path]:
-    """The entries of the environments' tables, as folders below the environments' own."""
+    """The entries of the environments' tables, as folders below the environments' own.
+
+    Those that only examples and tests use are there in the source, and not in the wheel.
+    """
     folders: dict[str, Path] = {}
     for plugin in plugin_modules():
         home = Path(str(plugin.__file__)).parent
         entries = getattr(plugin, table, {})
         folders |= {name: home / folder for name, folder in entries.items()}
-    return folders
+    return {name: folder for name, folder in folders.items() if folder.is_dir()}
 
 
 def resolve(model: str, *, weights: bool = True) -> str:

@@ -70,12 +70,13 @@ def circles(payoff_NN: np.ndarray) -> list[tuple[tuple[int, int, int], float]]:
 
 
 def cyclic_warning(triples: float) -> str:
-    """The warning where `cyclic_triples` is too large for one rating a player, else empty.
+    """The warning where `cyclic_triples` is too large for one rating a player, else empty; so it is
+    for NaN, the share of fewer than three players.
 
-    >>> cyclic_warning(0.05)
-    ''
+    >>> cyclic_warning(0.05), cyclic_warning(np.nan)
+    ('', '')
     """
-    if triples <= CYCLIC:
+    if np.isnan(triples) or triples <= CYCLIC:
         return ""
     return (
         f"{100 * triples:.0f} % of the triples go round in a circle (coin flips: 25 %): "

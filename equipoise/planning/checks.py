@@ -155,7 +155,7 @@ def without_template(config: RunConfig) -> Iterator[str]:
     """A note for each player that is asked in a layout of ours, its model having none."""
     own = ((n, p) for n, p in config.players.items() if isinstance(p, LocalSettings))
     for name, player in own:
-        if player.template is None and not player.encoding().tokenizer.chat_template:
+        if player.lacks_template():
             yield (
                 f"players.{name}: model '{player.model}' has no chat template, so chats are "
                 f"written plainly; players.{name}.template names a Jinja file"

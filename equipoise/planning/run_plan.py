@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from equipoise.errors import ConfigError
 from equipoise.models.device import Hardware, explain_device
 from equipoise.planning.checks import check_run, device_notes, short_runs, wanted_accelerators
+from equipoise.planning.config_alone import plan_without_weights
 from equipoise.planning.cost import CostEstimate, Work, costs
 from equipoise.planning.counts import RunCounts, count_work
 from equipoise.planning.endpoint_plan import EndpointPlan, plan_endpoints
@@ -34,7 +35,8 @@ from equipoise.sampling.engines.base import InProcess, RemoteSampler
 class RunPlan:
     """The plan of a run; `counts` leave out the named `sets`.
 
-    `costs`: one for each group of learners that cost the same; `notes` say what had to be assumed.
+    `costs`: one for each group of learners that cost the same; `notes` say what had to be assumed;
+    `missing` names the players whose weights are not here.
     """
 
     config: RunConfig
@@ -45,6 +47,7 @@ class RunPlan:
     phases: tuple[PhaseMemory, ...] = ()
     endpoints: tuple[EndpointPlan, ...] = ()
     hardware: Hardware | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def obstacles(self) -> tuple[str, ...]:
@@ -66,6 +69,7 @@ class RunPlan:
                 for part in short
             ]
         else:
+            reasons += self.missing
             reasons += [
                 f"{', '.join(cost.learners)} takes {cost.peak_memory / 1e9:.1f} of "
                 f"{cost.memory / 1e9:.1f} GB; set {cost.advice}"
@@ -116,6 +120,7 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     model, with random weights, are timed. Raises what `check_run` raises, and ConfigError for a
     learner that would not use `hardware`.
     """
+    config, missing = plan_without_weights(config)
     if hardware is None:
         checked = check_run(config)
         config = checked.config
@@ -147,7 +152,8 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     )
     prompts = split.training or split.held_out
     estimates, cut = costs(config, prompts, work, hardware)
-    notes = [*checked.notes, *cut, *short_runs(config, counts), *first_step_notes(config)]
+    assumed = missing if hardware is not None else ()
+    notes = [*assumed, *checked.notes, *cut, *short_runs(config, counts), *first_step_notes(config)]
     if hardware is not None:
         notes += idle_accelerators(config, hardware)
     else:
@@ -156,7 +162,9 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
             notes.append(explain_device())
     endpoints = tuple(plan_endpoints(config, run_work, sets, prompts))
     parts = timed_phases(config, estimates, hardware)
-    return RunPlan(config, counts, estimates, tuple(notes), sets, parts, endpoints, hardware)
+    return RunPlan(
+        config, counts, estimates, tuple(notes), sets, parts, endpoints, hardware, missing
+    )
 
 
 P = TypeVar("P", bound=BaseModel)

@@ -338,6 +338,10 @@ class LocalSettings(Player):
             date=self.date,
         )
 
+    def lacks_template(self) -> bool:
+        """True if chats are written plainly, for want of a chat template. Raises ModelError."""
+        return self.template is None and not self.encoding().tokenizer.chat_template
+
     def prints_date(self) -> bool:
         """True if its chat template prints the date. Raises ModelError for a model not there."""
         return prints_date(self.model, self.template)

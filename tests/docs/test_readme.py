@@ -11,10 +11,15 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 SYSTEMS = {
     name: (ROOT / "docs" / f"{name}.md").read_text()
-    for name in ("your_model", "mnpo", "sparta", "gpo", "gtalign")
+    for name in ("recipes", "mnpo", "sparta", "gpo", "gtalign")
 }
 RECIPES = "\n".join(SYSTEMS.values())
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "AGENTS.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def test_the_recipe_of_the_page_loads(tmp_path):
