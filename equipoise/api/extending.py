@@ -13,7 +13,7 @@ from equipoise.component import FREE
 from equipoise.errors import ConfigError, DataError
 from equipoise.ledger.database import to_json
 from equipoise.planning.checks import check_run
-from equipoise.prompts.split import PromptSplit
+from equipoise.prompts.split import PromptSplit, TooFewPrompts
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import has_consent, sign
@@ -29,6 +29,7 @@ ADDING: Mapping[str, str] = {
     "report_to": "trackers: they get the numbers from now on",
 }
 """Setting of a run -> why it may change; beside the `FREE` ones of any part."""
+REUSE = "prompts.reuse"  # may become true where generations are added
 FIXED: Mapping[str, str] = {
     "evaluate.sets": "the generations so far were not measured on it (`equipoise evaluate RUN --on "
     "SET --players NAME@all` measures them all)",
@@ -58,19 +59,30 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
         check_allowed(key, origin)
     check_plain(values, str(path))
     after = recipe_loader.build(values, str(path), origins)
-    for fault in shrinking(before, after):
+    for fault in refused_changes(before, after):
         raise ConfigError(f"{next(iter(origins.values()))}: {fault}")
     longer = after.generations > before.generations
-    try:
-        split = _split(run, before, after) if longer else None
-    except DataError as error:
-        raise ConfigError(
-            f"{origins['generations']}: needs the prompts again: {error}. Settings of prompts are "
-            "fixed once the run has begun"
-        ) from error
+    split, notes = None, []
+    if longer:
+        try:
+            split = _split(run, before, after)
+        except TooFewPrompts as error:
+            if before.prompts.reuse or not before.prompts.shrink:
+                raise ConfigError(used_up(origins["generations"], error)) from error
+            after = starting_over(after)
+            split = _split(run, before, after)
+            notes.append(
+                "prompts: the generations so far have played all that there are; those that are "
+                "added play them again, newly shuffled (prompts.reuse: true)"
+            )
+        except DataError as error:
+            raise ConfigError(
+                f"{origins['generations']}: needs the prompts again: {error}. Their source must be "
+                "as it was when the run began"
+            ) from error
     with run.ledger.transaction():
         if longer:
-            run.notes = (*run.notes, *extend_generations(run, before, split))
+            run.notes = (*run.notes, *notes, *extend_generations(run, before, split))
         _note(run, before, after)
     run.take_up_change()
     effects = run.effects()
@@ -85,19 +97,42 @@ def check_allowed(key: str, origin: str) -> None:
             f"{origin}: is part of a recipe, and every player has its own settings once the run "
             "has begun; name the player: -s NAME.…"
         )
-    if key.split(".")[0] in ADDING or set(key.split(".")) & FREE:
+    if key == REUSE or key.split(".")[0] in ADDING or set(key.split(".")) & FREE:
         return
     reasons = [why for name, why in FIXED.items() if f"{key}.".startswith(f"{name}.")]
     why = reasons[0] if reasons else "what is recorded depends on it"
     may = "; ".join(f"{name} ({what})" for name, what in ADDING.items())
     raise ConfigError(
-        f"{origin}: cannot change once the run has begun: {why}. These may: {may}; and of any "
+        f"{origin}: cannot change once the run has begun: {why}. These may: {may}; {REUSE} (to "
+        "true, with more generations, where the prompts are used up); and of any "
         f"part {', '.join(sorted(FREE))}. Start a new run for anything else"
     )
 
 
-def shrinking(before: RunConfig, after: RunConfig) -> Iterator[str]:
-    """The settings that may only grow, and do not."""
+def used_up(origin: str, error: DataError) -> str:
+    """The message where the added generations have no prompts of their own."""
+    count = str(error).partition(";")[0]
+    return (
+        f"{origin}: the generations so far have played the prompts that there are ({count}). Add "
+        f"-s {REUSE}=true, and the added generations play the same prompts again, newly shuffled"
+    )
+
+
+def starting_over(config: RunConfig) -> RunConfig:
+    """The configuration, whose prompts begin anew when they run out."""
+    prompts = config.prompts.model_copy(update={"reuse": True})
+    return config.model_copy(update={"prompts": prompts})
+
+
+def refused_changes(before: RunConfig, after: RunConfig) -> Iterator[str]:
+    """The faults of settings that may only grow, and do not."""
+    was, now = before.prompts.reuse, after.prompts.reuse
+    may_start_over = was is False and now is True and after.generations > before.generations
+    if now != was and not may_start_over:
+        yield (
+            f"{REUSE} can only become true, and only with more generations: "
+            f"-s generations={before.generations + 1} -s {REUSE}=true"
+        )
     if after.generations < before.generations:
         yield (
             f"the run has {before.generations} generations and can only get more; Ctrl-C stops it "
@@ -117,6 +152,8 @@ def _note(run: RunDirectory, before: RunConfig, after: RunConfig) -> None:
     was = parse_yaml(before.yaml(), "config.yaml")
     begun = recorded_settings(run.ledger)
     begun.update({name: now[name] for name in ADDING})
+    if after.prompts.reuse != before.prompts.reuse:
+        begun["prompts"] = now["prompts"]
     changes = json.loads(run.ledger.meta(CHANGES, "[]"))
     changes += [
         {"setting": name, "was": was.get(name), "now": now[name]}

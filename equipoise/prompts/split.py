@@ -132,6 +132,10 @@ class PromptSplit:
             seen |= ids
 
 
+class TooFewPrompts(DataError):
+    """The generations of a run need more prompts than its source has."""
+
+
 def load_split(prompts: Prompts, generations: int, seed: int) -> PromptSplit:
     """The prompts of a source, loaded and split by a run's `seed`. Raises as `split` does."""
     return split_source(prompts.load(), prompts, generations, seed)
@@ -248,7 +252,7 @@ def split(
         advice = "; set prompts.shrink: true, or prompts.reuse: true to start over"
         if reuse:
             size, advice = "nothing is left to train on", ""
-        raise DataError(
+        raise TooFewPrompts(
             f"too few prompts: {size}, but {len(pool)} are there, {len(apart) + len(tested)} held "
             f"out{_reasons(dropped)}{advice}"
         )

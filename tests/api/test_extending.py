@@ -164,7 +164,7 @@ def _scripted(folder: Path, **settings) -> dict:
 @pytest.mark.parametrize(
     ("rows", "name", "message"),
     [
-        (5, "row", "generations=2: needs the prompts again: too few prompts: 2 .* but 3 are there"),
+        (5, "row", "have played the prompts.*need 4, but 3 are.*Add -s prompts.reuse=true, and"),
         (6, "other", "prompts: their source is not as it was.*held-out part"),
     ],
 )
@@ -177,6 +177,47 @@ def test_added_generations_need_prompts_of_the_same_source(tmp_path, rows, name,
     assert made.config.generations == 1
     assert changes(tmp_path / "run") == []
     made.resume(progress=False)
+
+
+def trained_on(run: Path) -> list[list[str]]:
+    with RunDirectory.read(run) as opened:
+        texts = []
+        for t in range(opened.config.generations):
+            prompts = opened.ledger.prompts("train", t)
+            texts.append([prompt.messages[-1].content for prompt in prompts])
+        return texts
+
+
+def test_a_run_that_used_its_prompts_up_plays_them_again_where_it_is_told_to(tmp_path, command):
+    _rows(tmp_path, 5)
+    out = tmp_path / "run"
+    made = equipoise.run(_scripted(tmp_path), out=out, progress=False)
+    with pytest.raises(ConfigError, match="can only become true, and only with more generations"):
+        made.resume(["prompts.reuse=true"], progress=False)
+    done = command("resume", out, "-s", "generations=3", "-s", "prompts.reuse=true")
+    assert done.code == 0, done.err
+    first, second, third = trained_on(out)
+    assert len(first) == len(second) == len(third) == 2
+    assert len({*first, *second, *third}) == 3
+    assert command("resume", out).code == 0, "the change is what the run has now"
+    with RunDirectory.read(out) as run:
+        held_out = {prompt.messages[-1].content for prompt in run.ledger.prompts("held_out")}
+    assert held_out.isdisjoint({*first, *second, *third})
+
+
+def test_a_run_that_took_what_is_there_goes_on_with_the_same_prompts_and_says_so(tmp_path, command):
+    _rows(tmp_path, 6)
+    settings = _scripted(tmp_path)
+    settings["prompts"] |= {"per_generation": 100, "held_out": 1, "shrink": True}
+    equipoise.run(settings, out=tmp_path / "run", progress=False)
+    done = command("resume", tmp_path / "run", "-s", "generations=2")
+    assert done.code == 0, done.err
+    noted = " ".join(done.err.split())
+    assert "those that are added play them again, newly shuffled" in noted
+    first, second = trained_on(tmp_path / "run")
+    assert sorted(first) == sorted(second)
+    assert len(first) == 5
+    assert command("resume", tmp_path / "run").code == 0
 
 
 def test_a_test_that_was_seen_and_a_measurement_off_the_beat_are_noted(tmp_path, capsys):
