@@ -13,7 +13,7 @@ from equipoise.component import FREE
 from equipoise.errors import ConfigError, DataError
 from equipoise.ledger.database import to_json
 from equipoise.planning.checks import check_run
-from equipoise.prompts.split import PromptSplit, TooFewPrompts
+from equipoise.prompts.split import PromptSplit, TooFewPromptsError
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import has_consent, sign
@@ -66,7 +66,7 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
     if longer:
         try:
             split = _split(run, before, after)
-        except TooFewPrompts as error:
+        except TooFewPromptsError as error:
             if before.prompts.reuse or not before.prompts.shrink:
                 raise ConfigError(used_up(origins["generations"], error)) from error
             after = starting_over(after)

@@ -132,7 +132,7 @@ class PromptSplit:
             seen |= ids
 
 
-class TooFewPrompts(DataError):
+class TooFewPromptsError(DataError):
     """The generations of a run need more prompts than its source has."""
 
 
@@ -252,7 +252,7 @@ def split(
         advice = "; set prompts.shrink: true, or prompts.reuse: true to start over"
         if reuse:
             size, advice = "nothing is left to train on", ""
-        raise TooFewPrompts(
+        raise TooFewPromptsError(
             f"too few prompts: {size}, but {len(pool)} are there, {len(apart) + len(tested)} held "
             f"out{_reasons(dropped)}{advice}"
         )
