@@ -13,12 +13,15 @@ import msgspec
 from pydantic import Field, field_validator, model_validator
 
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.criteria import member_wins, scores_by_worst_criterion, seats_in_all
+from equipoise.judges.pairwise import Comparing
 from equipoise.payoffs.deviation import all_alike
 from equipoise.payoffs.judge_agreement import first_place
 from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Prompt, Vote
 
 Scores = dict[str, float]  # seat -> a member's score
+BETA = 0.1  # of how: prosper, where none is set
 
 
 class Panel(Judge):
@@ -35,18 +38,29 @@ class Panel(Judge):
         product, least: the welfare of the members' scores, none of which may be below 0:
                         ∏ s_k (Nash) or min s_k. All members have to score; the score of
                         each is a utility by its name
+        prosper:        how often a seat's answer is preferred to an adversary's, by the member
+                        by which the match's answers together are left with least against one
+                        that answers them best near equal chances (arXiv 2602.19041). Members
+                        are criteria: each two answers meet by each, and its own scores are a
+                        utility by its name
 
-    A panel holds either members that compare answers or members that grade them alone. Votes carry
-    the members' names: each grade, or each comparison of a comparing member. A panel does not weigh
-    its members anew under later ratings.
+    A panel holds either members that compare answers or members that grade them alone; with prosper
+    any. Votes carry the members' names: each grade, or each comparison of a comparing member. A
+    panel does not weigh its members anew under later ratings.
     """
 
     kind: Literal["panel"] = "panel"
     judges: dict[Text, Judge] = Field(
         min_length=2, description="the members by name, or a list of them"
     )
-    how: Literal["mean", "median", "majority", "product", "least"] = Field(
+    how: Literal["mean", "median", "majority", "product", "least", "prosper"] = Field(
         default="mean", description="how the members' verdicts become one"
+    )
+    beta: float = Field(
+        default=BETA,
+        gt=0,
+        description="of how: prosper, what the adversary pays for a nat away from equal chances "
+        "among the match's answers, in probability",
     )
     standardise: bool = Field(
         default=False,
@@ -72,11 +86,11 @@ class Panel(Judge):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Panel:
-        for name in self.judges:  # the voters of its judgements; of a welfare utilities, too
-            if "@" in name or name in ("", "score" if self._is_welfare else ""):
+        for name in self.judges:  # the voters of its judgements, and perhaps utilities
+            if "@" in name or name in ("", "score" if self._keeps_members else ""):
                 raise ValueError(f"judges: '{name}' can be no member's name; choose another")
         alone = [name for name, judge in self.judges.items() if not judge.compares]
-        if alone and len(alone) < len(self.judges):
+        if alone and len(alone) < len(self.judges) and self.how != "prosper":
             others = [name for name in self.judges if name not in alone]
             raise ValueError(
                 f"judges: {', '.join(others)} compare answers and {', '.join(alone)} "
@@ -86,14 +100,25 @@ class Panel(Judge):
             raise ValueError(f"at_least: {self.at_least} of {len(self.judges)} can never agree")
         if self.how == "majority" and self.standardise:
             raise ValueError("standardise: a majority counts preferences, which have no scale")
+        if self.beta != BETA and self.how != "prosper":
+            raise ValueError(f"beta: is not read with how: {self.how}; set how: prosper")
+        if self.how == "prosper":
+            if self.standardise:
+                raise ValueError("standardise: prosper counts preferences, which have no scale")
+            for name, judge in self.judges.items():
+                if isinstance(judge, Comparing) and judge.compare != "all":
+                    raise ValueError(
+                        f"judges: {name} compares some answers only, and how: prosper needs "
+                        "every two; set compare: all"
+                    )
+        if self._keeps_members and self.at_least not in (1, self._needed):
+            raise ValueError(f"at_least: is not read with how: {self.how}, which needs all")
         if self._is_welfare:
             ranges = {name: judge.score_range for name, judge in self.judges.items()}
             below = [name for name, limits in ranges.items() if limits is None or limits[0] < 0]
             if below or self.standardise:
                 why = f"{below[0]} may score below 0" if below else "standardised ones are"
                 raise ValueError(f"how: {self.how} needs scores of at least 0; {why}")
-            if self.at_least not in (1, self._needed):
-                raise ValueError(f"at_least: is not read with how: {self.how}, which needs all")
         return self
 
     @property
@@ -101,12 +126,16 @@ class Panel(Judge):
         return self.how in ("product", "least")
 
     @property
+    def _keeps_members(self) -> bool:
+        return self._is_welfare or self.how == "prosper"
+
+    @property
     def _needed(self) -> int:
-        return len(self.judges) if self._is_welfare else self.at_least
+        return len(self.judges) if self._keeps_members else self.at_least
 
     @property
     def known_utilities(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("score", *self.judges) if self._is_welfare else ("score",)
+        return ("score", *self.judges) if self._keeps_members else ("score",)
 
     @property
     def title(self) -> str:
@@ -116,15 +145,15 @@ class Panel(Judge):
     @property
     def compares(self) -> bool:  # type: ignore[override]
         return (
-            self.how == "majority"
+            self.how in ("majority", "prosper")
             or self.standardise
             or any(judge.compares for judge in self.judges.values())
         )
 
     @property
     def score_range(self) -> tuple[float, float] | None:
-        """The range of the widest members; 0 to 1 by majority, none once standardised."""
-        if self.how == "majority":
+        """The range of the widest members; 0 to 1 of preferences, none once standardised."""
+        if self.how in ("majority", "prosper"):
             return 0.0, 1.0
         if self.standardise:
             return -math.inf, math.inf
@@ -179,15 +208,20 @@ class Panel(Judge):
         self, match: Match, judgements: Mapping[str, Judgement], member_scores: Sequence[Scores]
     ) -> Judgement:
         """The panel's judgement of `match`, by the judgements of its members by name."""
-        combine = self._majority if self.how == "majority" else self._average
         if self.how in ("mean", "median"):
             member_scores = on_all_seats(member_scores)
-        scores = {
-            seat: {"score": value}
-            for seat in match.seats
-            if (value := combine(seat, match, member_scores)) is not None
-        }
-        if self._is_welfare:
+        values: dict[str, float | None]
+        if self.how == "prosper":
+            wins = {
+                name: member_wins(self.judges[name], match, each)
+                for name, each in judgements.items()
+            }
+            values = {**scores_by_worst_criterion(seats_in_all(match, wins), wins, self.beta)}
+        else:
+            combine = self._majority if self.how == "majority" else self._average
+            values = {seat: combine(seat, match, member_scores) for seat in match.seats}
+        scores = {seat: {"score": value} for seat, value in values.items() if value is not None}
+        if self._keeps_members:
             of_member = {name: each.by_seat("score") for name, each in judgements.items()}
             for seat in scores:
                 scores[seat] = {name: own[seat] for name, own in of_member.items()} | scores[seat]

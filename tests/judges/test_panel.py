@@ -1,6 +1,7 @@
 import math
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from judge_context import TestContext
 from pydantic import ValidationError
@@ -211,3 +212,81 @@ def test_a_welfare_leaves_out_the_one_answer_that_a_member_did_not_score():
 def test_standardised_scores_have_no_bounds():
     built = Judge.build({"kind": "panel", "judges": [RIGHT, RIGHT], "standardise": True})
     assert built.score_range == (-math.inf, math.inf)
+
+
+def longer(prompt, text):
+    """A judge of length alone."""
+    return float(len(text))
+
+
+LONGER = {"kind": "call", "function": f"{__name__}:longer"}
+
+
+def test_prosper_scores_by_the_criterion_by_which_the_answers_are_worst_off():
+    # right: 1 and 3 tie and beat 2; brief: 1 > 3 > 2 > 4 by length, 4 is wrong and the longest
+    texts = ("4", "five!", "4 .", "sixteen")
+    judges = {"right": RIGHT, "brief": BRIEF}
+    (verdict,) = judge(judges, match(*texts), how="prosper", beta=0.2)
+    orders = {"right": [1, 0, 1, 0], "brief": [-len(text) for text in texts]}
+    wins = np.array(
+        [(np.sign(np.subtract.outer(own, own)) + 1) / 2 for own in map(np.array, orders.values())]
+    )
+    kept_CN = wins.mean(axis=1)  # P(the answers together are preferred to each)
+    weight_CN = np.exp(-kept_CN / 0.2) / 4
+    worst = int((-0.2 * np.log(weight_CN.sum(axis=1))).argmin())
+    wanted_N = wins[worst] @ (weight_CN[worst] / weight_CN[worst].sum())
+    scores = [verdict.scores[str(seat)] for seat in range(1, 5)]
+    assert [own["score"] for own in scores] == pytest.approx(wanted_N.tolist())
+    assert [own["right"] for own in scores] == orders["right"]
+    assert [own["brief"] for own in scores] == orders["brief"], "the criteria stay apart"
+    other = 1 - worst
+    other_N = wins[other] @ (weight_CN[other] / weight_CN[other].sum())
+    assert [own["score"] for own in scores] != pytest.approx(other_N.tolist())
+
+
+def test_prosper_reads_comparisons_in_both_orders_beside_grades():
+    # it always says A: the two orders contradict each other, and flip: tie makes that one half
+    always = {**pairwise("A"), "text": "pairwise_compact", "flip": "tie"}
+    (verdict,) = judge({"model": always, "long": LONGER}, match("4", "five", "4"), how="prosper")
+    assert verdict.scores["1"] == verdict.scores["3"]
+    assert verdict.scores["2"]["score"] > verdict.scores["1"]["score"]
+    assert verdict.scores["2"]["model"] == 0.5 and verdict.scores["2"]["long"] == 4
+    assert sum(bool(vote.other) for vote in verdict.votes) == 4, (
+        "equal answers were not asked about"
+    )
+    missing = {**always, "flip": "missing"}
+    (verdict,) = judge({"model": missing, "long": LONGER}, match("4", "five"), how="prosper")
+    assert verdict.scores is None
+    assert "inconsistent" in verdict.reason
+
+
+def test_prosper_leaves_out_the_answer_that_one_criterion_cannot_judge():
+    judges = {"right": RIGHT, "vowels": VOWELS}
+    (verdict,) = judge(judges, match("4", "four", "aa"), how="prosper")
+    assert set(verdict.scores) == {"2", "3"}
+    assert verdict.reason == f"vowels: {__name__}:vowels returned None"
+    assert set(verdict.scores["2"]) == {"score", "right", "vowels"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beta": 0.3}, "beta: is not read with how: mean"),
+        ({"how": "prosper", "standardise": True}, "preferences, which have no scale"),
+        ({"how": "prosper", "at_least": 1, "judges": [RIGHT] * 3, "beta": 0}, "greater than 0"),
+        ({"how": "prosper", "judges": [RIGHT] * 3, "at_least": 2}, "not read with how: prosper"),
+        (
+            {"how": "prosper", "judges": {"x": {**pairwise("A"), "compare": "swiss"}, "y": RIGHT}},
+            "x compares some answers only",
+        ),
+    ],
+)
+def test_criteria_that_cannot_stay_apart_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        Judge.build({"kind": "panel", "judges": [RIGHT, BRIEF], **settings})
+
+
+def test_what_prosper_says_of_itself():
+    built = Judge.build({"kind": "panel", "judges": [RIGHT, BRIEF], "how": "prosper"})
+    assert built.compares and built.score_range == (0.0, 1.0)
+    assert built.known_utilities == ("score", "exact", "shorter")

@@ -36,6 +36,7 @@ OWN = {
         learner__estimator="role_baseline",
     ),
     "quickstart": SMALL,
+    "prosper_clerks": SMALL,
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
 }
@@ -148,6 +149,7 @@ PLAYERS = {
         settings(players__policy=TINY, executor="local", learner__launch="null"),
     ),
     "mnpo_optimistic": settings(players__policy=TINY),
+    "prosper": settings(players__policy=TINY, evaluate__judge="exact"),
     "mnpo_external": settings(players__policy=TINY, players__outsider=TINY),
     "mnpo_served": settings(
         players__policy=TINY,
@@ -239,7 +241,7 @@ def arguments(name, rows) -> list[str]:
         return [*SMALL, *few]
     if name == "arena":
         return settings(prompts__path=rows(QUESTIONS), **ARENA)
-    own_judge = [] if name in JUDGED_BY_NAME else settings(judge="exact")
+    own_judge = [] if name in JUDGED_BY_NAME or name == "prosper" else settings(judge="exact")
     return [*SMALL, *own_judge, *settings(prompts__path=rows(QUESTIONS)), *PLAYERS[name]]
 
 
