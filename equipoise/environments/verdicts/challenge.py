@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, Self
 from msgspec import structs
 from pydantic import Field, model_validator
 
+from equipoise import seeds
 from equipoise.environments.verdicts.prover_verifier import GradedSettings, check_shares
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
@@ -30,9 +31,10 @@ class Challenge(GradedSettings, Game):
     """The proposer writes a question from a blank prompt, and `answers` seats answer it.
 
     A prompt with a text is a question already. A blank question is answered by nobody, nor is one
-    that the guide vetoes, by a grade below `least`. The schedule's `replay` asks questions of
-    earlier generations again that were worth something: the pool of questions, which grows. Source:
-    arXiv 2508.05004 (R-Zero).
+    that the guide vetoes, by a grade below `least`, but for the share `leak` of these. The
+    schedule's `replay` asks questions of earlier generations again that were worth something: the
+    pool of questions, which grows. Sources: arXiv 2508.05004 (R-Zero); of the gate, arXiv
+    2605.22217.
     """
 
     kind: Literal["challenge"] = "challenge"
@@ -47,6 +49,13 @@ class Challenge(GradedSettings, Game):
         False, description="a seat of the role `guide` grades each question and may veto it"
     )
     least: float = Field(5.0, description="the guide's least grade for a question that is asked")
+    leak: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="the share of vetoed questions that are asked all the same: 0 is a strict "
+        "gate, 1 none",
+    )
     criteria: Text = Field(
         "Is the answer, which is a question for students, clear, with one right answer that "
         "follows from it alone?",
@@ -60,6 +69,8 @@ class Challenge(GradedSettings, Game):
                 f"least: {self.least:g} vetoes every question or none, since the guide grades from "
                 f"low = {self.low:g} to high = {self.high:g}"
             )
+        if self.leak and not self.guide:
+            raise ValueError("leak: is read with a guide alone, who vetoes; set guide: true")
         return self
 
     @property
@@ -108,13 +119,20 @@ class Challenge(GradedSettings, Game):
                 view = self.grading_view((request,), text)
                 reply = yield Ask(GUIDE, view)
                 assert isinstance(reply, Move)
-                if self.vetoes(self.grade(Turn(GUIDE, view, reply))):
+                vetoed = self.vetoes(self.grade(Turn(GUIDE, view, reply)))
+                if vetoed and not self.leaks(prompt, text):
                     return
         yield [Ask(seat, View(messages)) for seat in self.answer_seats]
 
     def vetoes(self, grade: Reading) -> bool:
         """True for a readable grade below `least`."""
         return grade.value is not None and grade.value < self.share_of(self.least)
+
+    def leaks(self, prompt: Prompt, text: str) -> bool:
+        """True for a vetoed question that is asked all the same, by a die of its blank and text."""
+        if not self.leak:
+            return False
+        return bool(seeds.generator(0, "leak", prompt.id, text).random() < self.leak)
 
 
 class ChallengeJudge(Judge):
@@ -123,14 +141,16 @@ class ChallengeJudge(Judge):
         an answer:     what `answers` gives it, in [0, 1]; without `answers`, 1 where it is the most
                        common one (of several the first), as plain text, else 0;
                        a blank one is 0
-        the proposer:  1 − 2|p − ½|, p the mean of the answers; 0 for a blank or vetoed question
+        the proposer:  1 − 2|p − ½|, p the mean of the answers; 0 for a blank question, and for a
+                       vetoed one that nobody was asked
 
-    The proposer's utilities are `score`, `right` (p), and `vetoed`. The guide is not paid.
+    The proposer's utilities are `score`, `right` (p), `vetoed` and, of a game that leaks, `leaked`.
+    The guide is not paid.
     """
 
     kind: Literal["challenge"] = "challenge"
     bounds: ClassVar = (0.0, 1.0)
-    known_utilities: ClassVar = ("score", "right", "vetoed")
+    known_utilities: ClassVar = ("score", "right", "vetoed", "leaked")
     answers: Judge | None = Field(
         None, description="who says which answers are right: a rule, a model; null: the majority"
     )
@@ -178,10 +198,13 @@ class ChallengeJudge(Judge):
         reasons = [gold.reason] if gold.reason and len(match.turns) > 1 else []
         votes = list(gold.votes)
         vetoed = False
+        leaked = False
         if GUIDE in turns:
             grade = game.grade(turns[GUIDE])
             votes.append(grade.vote(str(match.seats[GUIDE]), PROPOSER))
-            vetoed = game.vetoes(grade)
+            below = game.vetoes(grade)
+            leaked = below and any(turn.seat.startswith(ANSWER) for turn in match.turns)
+            vetoed = below and not leaked
         if PROPOSER in turns:
             proposed = turns[PROPOSER].move
             if proposed.finish == "error":
@@ -191,6 +214,8 @@ class ChallengeJudge(Judge):
             elif right:
                 p = fmean(right.values())
                 paid = {"score": 1 - 2 * abs(p - 0.5), "right": p, "vetoed": 0.0}
+                if game.leak:
+                    paid["leaked"] = float(leaked)
                 scores[PROPOSER] = paid
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 

@@ -111,6 +111,32 @@ def test_a_guide_can_veto_some_questions_and_not_all(scale):
     Challenge(guide=True, least=10)
 
 
+def test_the_gate_leaks_the_share_that_it_is_set_to():
+    blanks = [Prompt(f"b{n}", (), {"number": n, "answer": "4"}, "blank") for n in range(400)]
+    strict, leaky, off = (
+        Challenge(guide=True, answers=2, leak=share) for share in (0.0, 0.25, 1.0)
+    )
+    shares = []
+    for game in (strict, leaky, off):
+        asked = [game.leaks(blank, "Say 1.") for blank in blanks]
+        assert asked == [game.leaks(blank, "Say 1.") for blank in blanks], "dice are the question's"
+        shares.append(sum(asked) / len(asked))
+    assert shares[0] == 0 and shares[2] == 1
+    assert 0.18 < shares[1] < 0.32
+    assert any(leaky.leaks(blank, "Say 1.") != leaky.leaks(blank, "Say 2.") for blank in blanks)
+
+
+def test_a_question_that_leaked_is_answered_paid_and_told_apart():
+    moves = {"proposer": "Say 1.", **answers("4", "5")}
+    off = Challenge(guide=True, answers=2, leak=1.0)
+    leaked = scores(off, {**moves, "guide": guide(4)}, RULE, BLANK)
+    assert leaked.utilities("proposer") == {"score": 1, "right": 0.5, "vetoed": 0, "leaked": 1}
+    passed = scores(off, {**moves, "guide": guide(5)}, RULE, BLANK)
+    assert passed.utilities("proposer") == {"score": 1, "right": 0.5, "vetoed": 0, "leaked": 0}
+    with pytest.raises(ValueError, match="leak: is read with a guide alone"):
+        Challenge(leak=0.1)
+
+
 # -- the pool
 
 
