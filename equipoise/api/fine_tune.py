@@ -8,13 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from equipoise.data.truncation import TooLong
-from equipoise.errors import ConfigError, DataError, RunError
-from equipoise.learners.sft_learner import SFT, Example, train_sft
+from equipoise.errors import ConfigError, RunError
+from equipoise.learners.sft_learner import SFT, Example, read_examples, train_sft
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import Dtype
 from equipoise.models.resources import Resources
-from equipoise.prompts.prompt_files import Files
-from equipoise.prompts.row import sft_example
 from equipoise.runs.monitor import Monitor, Silent, within
 from equipoise.system.folder import write_folder
 from equipoise.system.locks import check_place
@@ -168,28 +166,3 @@ def show_prompt(monitor: Monitor, line: dict[str, Any]) -> None:
     shown = ("loss", "tokens_per_second")
     monitor.advance(int(line.get("steps", 0)))
     monitor.numbers(**{name: line[name] for name in shown if name in line})
-
-
-def read_examples(path: str) -> tuple[list[Example], dict[str, list[str]]]:
-    """(the chats and answers in a file that may be learned, reason -> the places of other rows).
-
-    An answer that its row labels as not wanted, of weight 0, or blank is not learned. Raises
-    DataError where there is none to learn.
-    """
-    source = Files.model_validate({"path": path})
-    examples: list[Example] = []
-    left_out: dict[str, list[str]] = {}
-    first = ""
-    for row in source.read_rows():
-        example = sft_example(row)
-        if example is None:
-            reason = row.left_out("sft").partition(" (")[0]
-            left_out.setdefault(reason, []).append(row.where)
-            first = first or f"{row.where}: {reason}"
-        else:
-            examples.append(example)
-    if not examples:
-        raise DataError(
-            f"{first}; no row has an answer to learn from: give `completion`, or `messages`"
-        )
-    return examples, left_out

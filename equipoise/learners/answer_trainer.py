@@ -109,8 +109,10 @@ class AnswerTrainer(Trainer):
         share: bool,
         log: Callable[[dict[str, Any]], None],
         at_start: Callable[[], None] | None = None,
+        held_out: Sequence[Row] = (),
     ) -> None:
-        """`rows` are in the order in which they are seen.
+        """`rows` are in the order in which they are seen; on those `held_out` the loss is measured
+        where the arguments want it.
 
         `chunk`: answer tokens projected to the vocabulary at a time. `share`: answers may share a
         row with their prompt. `log` takes each line of metrics. `at_start` is called before the
@@ -130,6 +132,7 @@ class AnswerTrainer(Trainer):
             args,
             data_collator=Rows.collate,
             train_dataset=filled,
+            eval_dataset=[*held_out] or None,  # type: ignore[arg-type]
             callbacks=[_Events(log, at_start)],
         )
         for silent in (PrinterCallback, ProgressCallback):
@@ -144,6 +147,7 @@ class AnswerTrainer(Trainer):
             for begin in range(0, len(rows), step)
         ]
         self.examples = len(rows)
+        self.held_out = held_out
         self.objective = objective
         self.pad_id, self.chunk, self.share = pad_id, chunk, share
         self.longest = max(
@@ -206,8 +210,47 @@ class AnswerTrainer(Trainer):
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         return 0  # not counted
 
+    @torch.no_grad()
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """The mean loss on the rows held out; transformers' Trainer calls it.
+
+        Raises EquipoiseError when it is not a number.
+        """
+        started = time.perf_counter()
+        model: Any = self.model_wrapped
+        model.eval()
+        head = self.head or AnswerHead(model, self.chunk)
+        size = self.args.per_device_train_batch_size
+        total = torch.zeros(2, device=self.args.device)
+        step = size * self.args.world_size
+        with self.compute_loss_context_manager():
+            for begin in range(0, len(self.held_out), step):
+                own = begin + size * self.args.process_index
+                batch = self.held_out[own : own + size]
+                # every process runs the model equally often
+                rows = batch or self.held_out[:1]
+                answers = [row.answers for row in rows]
+                packed = pack(answers, self.pad_id, shared=self.share).to(self.args.device)
+                loss_B, _ = self.objective(packed.sums(head, model), rows)
+                if batch:
+                    total[0] += loss_B.sum()
+                    total[1] += sum(map(self.objective.size, batch))
+        loss_sum, sizes = self.accelerator.reduce(total, "sum").tolist()  # type: ignore[union-attr]
+        loss = loss_sum / sizes
+        if not math.isfinite(loss):
+            raise EquipoiseError(self._error(f"the loss on held-out rows became {loss}"))
+        metrics = {"eval_loss": loss}
+        self.log(metrics)
+        self._since += time.perf_counter() - started
+        return metrics
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the means since the last line, over all processes, and log the line."""
+        if "eval_loss" in logs:
+            super().log(logs, start_time)
+            if self.is_world_process_zero():
+                self.log_line(_lines(self.state.log_history)[-1])
+            return
         if "loss" not in logs:  # the Trainer's closing summary
             return
         counted = torch.tensor(
@@ -224,9 +267,15 @@ class AnswerTrainer(Trainer):
 
     def summary(self) -> dict[str, float]:
         """The last line of metrics without the speed."""
-        last = dict(_lines(self.state.log_history)[-1])
+        lines = [line for line in _lines(self.state.log_history) if "loss" in line]
+        last = dict(lines[-1])
         del last["tokens_per_second"], last["steps"]
-        return {"steps": last.pop("step"), **last, "examples": self.examples}
+        summary = {"steps": last.pop("step"), **last, "examples": self.examples}
+        if self.held_out:
+            summary["held_out_loss"] = self.state.best_metric
+            summary["kept_step"] = self.state.best_global_step
+            summary["held_out_examples"] = len(self.held_out)
+        return summary
 
     @torch.no_grad()
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
@@ -290,7 +339,9 @@ def _lines(history: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
         step = int(entry["step"])
         line: dict[str, Any] = {"step": step, "steps": step - before}
         line |= {name: entry[name] for name in KEPT[1:] if name in entry}
-        dropped = (*KEPT, "epoch")
+        if "eval_loss" in entry:
+            line["held_out_loss"] = entry["eval_loss"]
+        dropped = (*KEPT, "epoch", "eval_loss")
         line |= {name: value for name, value in entry.items() if name not in dropped}
         lines.append(line)
         before = step
@@ -348,7 +399,22 @@ def resumable(scratch: Path, identity: str) -> Path | None:
             complete.append(folder)
         else:
             shutil.rmtree(folder)
-    return max(complete, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+    newest = max(complete, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+    if newest is not None:
+        name_best_here(newest)
+    return newest
+
+
+def name_best_here(checkpoint: Path) -> None:
+    """Name the best checkpoint by its place now: the run may have been moved since it was kept."""
+    file = checkpoint / "trainer_state.json"
+    if not file.is_file():
+        return
+    state = json.loads(file.read_bytes())
+    best = state.get("best_model_checkpoint")
+    if best is not None:
+        state["best_model_checkpoint"] = str(checkpoint.parent / Path(best).name)
+        write_text(file, json.dumps(state))
 
 
 def mark_complete(checkpoint: Path) -> None:

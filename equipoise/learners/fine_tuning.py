@@ -201,14 +201,18 @@ def fine_tune(
     *,
     share: bool = False,
     dtype: Dtype | None = None,
+    measured: Sequence[int] = (),
+    measure_every: int = 0,
 ) -> dict[str, float]:
     """Train the player of a batch on rows, and write it and its tokenizer into `batch.output`.
 
-    share: answers may share a forward pass with their prompt. dtype: of whole weights as they are
-    written, auto: the model's own; None: as they were trained, or by `rounding`. Returns the last
-    line of metrics. Goes on from a checkpoint of this training in `batch.scratch`. The processes of
-    `launch` come here with the same arguments. Raises ConfigError for a player that is no model
-    here, ModelError, and EquipoiseError when the loss is no number.
+    share: answers may share a forward pass with their prompt. measured: places of rows that are not
+    learned from, but on which the objective is measured every `measure_every` optimizer steps and
+    after the last; the weights with the lowest loss on them are written. dtype: of whole weights as
+    they are written, auto: the model's own; None: as they were trained, or by `rounding`. Returns
+    the last line of metrics. Goes on from a checkpoint of this training in `batch.scratch`. The
+    processes of `launch` come here with the same arguments. Raises ConfigError for a player that is
+    no model here, ModelError, and EquipoiseError when the loss is no number.
     """
     if settings.launch is not None and not batch.launched:
         return learn_in_processes(settings, settings.launch, batch)
@@ -221,10 +225,15 @@ def fine_tune(
     encoding = player.encoding()
     with _model_of(settings, player, batch) as model:
         rows = make_rows(encoding)
-        order = settings.order([row.length for row in rows], batch.seed, world_size())
+        places = set(measured)
+        learned = [row for place, row in enumerate(rows) if place not in places]
+        held_out = [row for place, row in enumerate(rows) if place in places]
+        order = settings.order([row.length for row in learned], batch.seed, world_size())
         steps = math.ceil(len(order) / settings.step_size(world_size()))
         with quiet():
-            args = _trainer_arguments(settings, steps, batch.scratch, batch.seed, player.device)
+            args = _trainer_arguments(
+                settings, steps, batch.scratch, batch.seed, player.device, measure_every
+            )
             identity = _identity(settings, rows, objective, batch.seed)
             with args.main_process_first(local=False):
                 checkpoint = resumable(batch.scratch, identity)
@@ -232,8 +241,9 @@ def fine_tune(
             trainer = AnswerTrainer(
                 model,
                 args,
-                [rows[i] for i in order],
+                [learned[i] for i in order],
                 objective,
+                held_out=held_out,
                 pad_id=encoding.pad_id,
                 chunk=settings.chunk,
                 share=share,
@@ -257,9 +267,12 @@ def fine_tune(
 
 
 def _trainer_arguments(
-    settings: FineTuning, steps: int, scratch: Path, seed: int, device: str
+    settings: FineTuning, steps: int, scratch: Path, seed: int, device: str, measure_every: int = 0
 ) -> TrainingArguments:
-    """The Trainer's arguments. Its data are one pass in a given order, whatever `epochs`."""
+    """The Trainer's arguments. Its data are one pass in a given order, whatever `epochs`.
+
+    measure_every: steps between measurements on held-out rows, of which the best is kept; 0: none.
+    """
     from transformers import TrainingArguments
 
     from equipoise.learners.recomputing import checkpointing
@@ -268,9 +281,18 @@ def _trainer_arguments(
 
     save_steps = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
     saving: dict[str, Any] = {}
+    if measure_every:
+        save_steps = measure_every
+        saving = {
+            "eval_strategy": "steps",
+            "eval_steps": measure_every,
+            "load_best_model_at_end": True,
+            "metric_for_best_model": "eval_loss",
+            "greater_is_better": False,
+        }
     if settings.gradient_checkpointing in (True, "selective"):
         keywords = checkpointing(settings.gradient_checkpointing)
-        saving = trainer_arguments(TrainingArguments, keywords)
+        saving |= trainer_arguments(TrainingArguments, keywords)
     return TrainingArguments(
         output_dir=str(scratch),
         num_train_epochs=1,
@@ -288,7 +310,7 @@ def _trainer_arguments(
         logging_strategy="steps",
         logging_steps=settings.log_steps,
         logging_nan_inf_filter=False,
-        save_strategy="steps" if 0 < save_steps < steps else "no",
+        save_strategy="steps" if measure_every or 0 < save_steps < steps else "no",
         save_steps=max(1, save_steps),
         save_total_limit=2,  # while the newest is being written, the one before is whole
         remove_unused_columns=False,

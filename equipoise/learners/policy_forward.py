@@ -20,7 +20,7 @@ class TokenNumbers(NamedTuple):
     """Numbers of each token of a batch, [B, T], 0 outside the mask.
 
     logprob_BT: in nats. value_BT: the critic's, where there is one. entropy_BT: in nats, where it
-    is in the loss and gradients are on.
+    is in the loss and gradients are on, or has a target.
     """
 
     logprob_BT: torch.Tensor
@@ -68,6 +68,9 @@ class PolicyForward:
         if self.critic is not None:
             values = [n.value_BT for n in numbers if n.value_BT is not None]
             batch.value_BT = self._assemble_all(batch, here, values)
+        if self.settings.entropy_target is not None:
+            entropies = [n.entropy_BT for n in numbers if n.entropy_BT is not None]
+            batch.entropy_BT = self._assemble_all(batch, here, entropies)
         if self.settings.kl:
             references = [self.reference(batch.select(rows)) for rows in portions]
             batch.reference_BT = self._assemble_all(batch, here, references)
@@ -96,15 +99,27 @@ class PolicyForward:
         packed = self._pack(batch.by_shared_prompt(), self.shared)
         wide = _widener(packed, batch.mask_BT.shape[1])
         value_BT = entropy_BT = None
+        settings = self.settings
+        with_entropy = settings.entropy and torch.is_grad_enabled()
+        with_entropy = with_entropy or settings.entropy_target is not None
         with self.autocast():
             logprob_N = packed.tokens(self.head, model)
             hidden_NH = self.head.hidden_NH
             if self.critic is not None:
                 value_BT = wide(self.critic(packed, hidden_NH))
-            if self.settings.entropy and torch.is_grad_enabled():
+            if with_entropy:
                 assert hidden_NH is not None
                 entropy_BT = wide(self.head.entropy(hidden_NH))
         return TokenNumbers(wide(logprob_N), value_BT, entropy_BT)
+
+    def given_answers(self, rows: Sequence[PromptAnswers]) -> torch.Tensor:
+        """The summed log-probability of each row's answer, at temperature 1, in nats."""
+        packed = self._pack(rows, shared=False)
+        with self.autocast():
+            model = self.policy.activate()
+            head = AnswerHead(model)
+            head.tail = self.head.tail
+            return packed.sums(head, model)
 
     def reference(self, batch: RolloutBatch) -> torch.Tensor:
         """The reference's log-probabilities [B, T], in nats."""

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
 
-from equipoise.errors import ModelError
+from equipoise.errors import DataError, ModelError
 from equipoise.games.base import Game
 from equipoise.learners import automatic
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.learners.pretraining_loss import PretrainingRows
 from equipoise.models.loading import load_tokenizer
 from equipoise.players.base import Player, Precision
 from equipoise.players.local import Local
@@ -72,6 +73,11 @@ class PolicyGradient(PolicyGradientSettings, Learner):
             return
         if player.lora is not None and player.lora.dropout:
             yield "lora.dropout: a policy gradient learns from what was sampled, without; set 0"
+        if self.pretraining is not None:
+            try:
+                PretrainingRows(self.pretraining, player.encoding(), seed=0)
+            except (DataError, ModelError) as error:
+                yield f"pretraining: {error}"
         if self.critic_model is None:
             return
         try:

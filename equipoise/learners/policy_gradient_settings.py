@@ -9,6 +9,7 @@ from equipoise.component import Settings
 from equipoise.learners import automatic
 from equipoise.learners.estimators import Estimator
 from equipoise.learners.launch import Launch
+from equipoise.learners.pretraining_loss import PretrainingLoss
 from equipoise.losses.policy import PolicyLoss
 from equipoise.losses.surrogate import Over
 from equipoise.players.base import Player
@@ -96,6 +97,25 @@ class PolicyGradientSettings(Settings):
     kl_horizon: int = Field(10_000, ge=1, description="moves over which the weight adapts")
     max_kl: float = Field(200.0, gt=0, description="a larger KL an answer, in nats, stops the run")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus, in reward a nat")
+    entropy_target: float | None = Field(
+        None,
+        gt=0,
+        description="pull the mean entropy of a token to so many nats, with the weight `entropy`, "
+        "rather than up; null: up",
+    )
+    reward_clip: float | None = Field(
+        None, gt=0, description="rewards of moves are cut to ± so much; null: not"
+    )
+    advantage_clip: float | None = Field(
+        None,
+        gt=0,
+        description="advantages of tokens are cut to ± so much, after whitening; null: not",
+    )
+    pretraining: PretrainingLoss | None = Field(
+        None,
+        description="given answers that are learned beside the rewards, so that a policy does not "
+        "forget them (PPO-ptx); null: none",
+    )
     whiten_advantages: bool = Field(
         default_factory=lambda data: of_estimator(data, "whitens", False),
         description="bring advantages to mean 0 and deviation 1 over the tokens of a batch",
@@ -168,6 +188,8 @@ class PolicyGradientSettings(Settings):
             raise ValueError("critic_learning_rate: goes with a critic, and only with one")
         if self.critic_model is not None and self.critic != "model":
             raise ValueError("critic_model: is read by critic: model only")
+        if self.entropy_target is not None and not self.entropy:
+            raise ValueError("entropy_target: is pulled to with the weight `entropy`, which is 0")
         if self.kl_target is not None and not self.kl:
             raise ValueError("kl_target: adapts the weight `kl`, which is 0")
         return self

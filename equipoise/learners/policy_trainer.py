@@ -31,6 +31,7 @@ from equipoise.learners.fine_tuning import local_player
 from equipoise.learners.launch import world_size
 from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.learners.pretraining_loss import PretrainingRows
 from equipoise.learners.rollouts import RolloutBatch, importance_weights, mismatch, rollout_batch
 from equipoise.learners.sampled_policy import Log, PolicyState, PolicyUpdate, SampledPolicy
 from equipoise.learners.sharding import ProcessRank, Sharding, distribute_like, gather, place_model
@@ -87,6 +88,10 @@ class PolicyTrainer(SampledPolicy):
         self.optimizer = PolicyOptimizer(settings, policy, critic, rank)
         self._first = accelerator.is_main_process
         self.kl_weight = settings.kl
+        self.entropy_weight = settings.entropy
+        self.pretraining: PretrainingRows | None = None
+        if settings.pretraining is not None:
+            self.pretraining = PretrainingRows(settings.pretraining, self.encoding, seed)
         self.baselines: dict[str, float] = {}
 
     # -- one update
@@ -166,6 +171,14 @@ class PolicyTrainer(SampledPolicy):
                     f"than learner.max_kl = {settings.max_kl:g}",
                     f"raise learner.kl (now {self.kl_weight:g}) or ",
                 )
+        if settings.entropy_target is not None:
+            entropy = (batch.entropy_BT * batch.mask_BT).sum() / count
+            facts["entropy"] = entropy.item()
+            # the gradient of |H − target|
+            above = facts["entropy"] > settings.entropy_target
+            self.entropy_weight = -settings.entropy if above else settings.entropy
+        if self.pretraining is not None:
+            facts["pretraining_left_out"] = float(self.pretraining.left_out)
         if settings.whiten_advantages:
             facts["whitened"] = float(facts["reward_deviation"] >= settings.whiten_floor)
         if settings.estimator.by_group:
@@ -186,6 +199,8 @@ class PolicyTrainer(SampledPolicy):
                 f"chat, and here no two of {len(batch)} do; raise game.samples, "
                 "game.answers or schedule.samples, or take another estimator"
             )
+        if settings.reward_clip is not None:
+            batch.reward_B = batch.reward_B.clamp(-settings.reward_clip, settings.reward_clip)
         in_reward = settings.kl and settings.kl_in == "reward"
         reward_BT = batch.token_rewards(self.kl_weight if in_reward else None)
         advantage_BT, self.baselines = estimator.advantages(batch, reward_BT, self.baselines)
@@ -194,6 +209,9 @@ class PolicyTrainer(SampledPolicy):
             batch.return_BT = (advantage_BT + batch.value_BT) * batch.mask_BT
         if settings.whiten_advantages and _deviation(batch) >= settings.whiten_floor:
             advantage_BT = whiten(advantage_BT, batch.mask_BT)
+        if settings.advantage_clip is not None:
+            most = settings.advantage_clip
+            advantage_BT = advantage_BT.clamp(-most, most)
         batch.advantage_BT = advantage_BT
 
     def _correct(self, batch: RolloutBatch) -> dict[str, float]:
@@ -247,11 +265,29 @@ class PolicyTrainer(SampledPolicy):
                 self.forward.tokens(portion),
                 weight_BT[rows],
                 even_BT[rows],
+                self.entropy_weight,
             )
             (loss * share).backward()
             for name, value in numbers.items():
                 sums[name] = sums.get(name, torch.zeros_like(value)) + value * share
+        if self.pretraining is not None:
+            sums["pretraining_loss"] = self._backward_given(self.pretraining)
         return sums
+
+    def _backward_given(self, pretraining: PretrainingRows) -> torch.Tensor:
+        """Add the gradients of the step's given answers; this process's part of their loss."""
+        rows = pretraining.of_step(self.optimizer.steps)
+        tokens = sum(row.counts()[0] for row in rows)
+        size = self.settings.batch_size
+        places = range(len(rows))
+        portions = [list(places[begin : begin + size]) for begin in places[::size]]
+        total = torch.zeros((), device=self.device)
+        for portion, share in self.rank.portions_here(portions):
+            logprob_A = self.forward.given_answers([rows[place] for place in portion])
+            loss = -pretraining.settings.weight * share * logprob_A.sum() / tokens
+            loss.backward()
+            total += loss.detach()
+        return total
 
     # -- on disk
 
@@ -302,10 +338,11 @@ def policy_loss(
     tokens: TokenNumbers,
     weight_BT: torch.Tensor,
     even_BT: torch.Tensor,
+    entropy_weight: float,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The loss on a part of an optimizer step's moves.
 
-    policy_loss + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
+    policy_loss + kl · k3 (kl_in: loss) − entropy_weight · H + ½ clipped squares of the critic
 
     Each term is a weighted sum over tokens, with the weights of the whole step, so that the sums of
     its parts add up to the step's mean. weight_BT: each token's weight in the policy's terms.
@@ -318,9 +355,9 @@ def policy_loss(
     if settings.kl and settings.kl_in == "loss":
         divergence_BT = kl_estimators.k3(logprob_BT, batch.reference_BT)
         terms_BT["kl_loss"] = kl_weight * divergence_BT
-    if settings.entropy:
+    if entropy_weight:
         assert tokens.entropy_BT is not None
-        terms_BT["entropy_loss"] = -settings.entropy * tokens.entropy_BT
+        terms_BT["entropy_loss"] = -entropy_weight * tokens.entropy_BT
     sums = {name: (term_BT * weight_BT).sum() for name, term_BT in terms_BT.items()}
     loss = torch.stack(list(sums.values())).sum()
     if tokens.value_BT is not None:

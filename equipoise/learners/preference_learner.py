@@ -10,17 +10,34 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from equipoise import seeds
+from equipoise.component import Settings
 from equipoise.data.joined_pairs import JoinedPairs, joined_pair
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
 from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.types import Pair
 
 if TYPE_CHECKING:
     import torch
 
     from equipoise.learners.answer_trainer import Row
     from equipoise.models.encoding import Encoding
+
+
+class LowestLoss(Settings):
+    """Measures a training's loss on pairs that it does not learn from, and keeps the best step."""
+
+    share: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        description="of a generation's prompts, at least one; their pairs are measured alone",
+    )
+    every: int = Field(
+        5, ge=1, description="optimizer steps between measurements, each with a checkpoint"
+    )
 
 
 class Preference(FineTuning):
@@ -39,25 +56,55 @@ class Preference(FineTuning):
         "released code does, with an end behind every answer; null: by the chat template, as the "
         "answers were sampled",
     )
+    lowest_loss: LowestLoss | None = Field(
+        None,
+        description="keep the weights of the lowest loss on pairs that are held out of training, "
+        "as MNPO's released code can; null: those after the last step",
+    )
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.
 
-        It has `steps`, `loss`, `margin`, `accuracy`, `grad_norm`, … Raises ConfigError, NoSignal,
-        ModelError, DataError, and EquipoiseError when the loss is no longer a number.
+        It has `steps`, `loss`, `margin`, `accuracy`, `grad_norm`, …, with `lowest_loss` also
+        `held_out_loss` of the weights that are kept and their `kept_step`. Raises ConfigError,
+        NoSignal, ModelError, DataError, and EquipoiseError when the loss is no longer a number.
         """
         if batch.loss is None:
             raise ConfigError("learner 'preference' needs a loss; name one, as in `loss: mnpo`")
         need_examples(batch.pairs, batch.learner)
         weights = tuple(weight for _, weight in batch.opponents)
         objective = PairObjective(batch.loss, weights)
+        measured: list[int] = []
+        measure_every = 0
+        if self.lowest_loss is not None:
+            measured = held_out_pairs(batch.pairs, self.lowest_loss.share, batch.seed)
+            measure_every = self.lowest_loss.every
         return fine_tune(
             self,
             batch,
             partial(pair_rows, batch, self.pair_text),
             objective,
             share=self.share_prompts,
+            measured=measured,
+            measure_every=measure_every,
         )
+
+
+def held_out_pairs(pairs: Sequence[Pair], share: float, seed: int) -> list[int]:
+    """The places of the pairs of a share of the prompts, drawn by the seed.
+
+    Raises ConfigError where no prompt would be left to learn from.
+    """
+    prompts = list(dict.fromkeys(pair.prompt for pair in pairs))
+    count = max(1, round(share * len(prompts)))
+    if count == len(prompts):
+        raise ConfigError(
+            f"learner.lowest_loss: holds out {count} of {len(prompts)} prompts with pairs, and "
+            "none is left to learn from; give more prompts, or set learner.lowest_loss to null"
+        )
+    order = seeds.generator(seed, "held-out pairs").permutation(len(prompts))
+    drawn = {prompts[place] for place in order[:count]}
+    return [place for place, pair in enumerate(pairs) if pair.prompt in drawn]
 
 
 @dataclass(frozen=True)

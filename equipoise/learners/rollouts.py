@@ -38,6 +38,7 @@ class RolloutBatch:
     old_BT: the policy's own, before the update.
     reference_BT: those of the policy that training started from.
     value_BT: the critic's values, before each token.
+    entropy_BT: the policy's entropy at each token, in nats, where it has a target.
     advantage_BT: what the policy learns by. return_BT: the critic's targets.
     """
 
@@ -52,6 +53,7 @@ class RolloutBatch:
     old_BT: torch.Tensor = field(default_factory=_empty)
     reference_BT: torch.Tensor = field(default_factory=_empty)
     value_BT: torch.Tensor = field(default_factory=_empty)
+    entropy_BT: torch.Tensor = field(default_factory=_empty)
     advantage_BT: torch.Tensor = field(default_factory=_empty)
     return_BT: torch.Tensor = field(default_factory=_empty)
 

@@ -18,6 +18,8 @@ from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
+from equipoise.prompts.prompt_files import Files
+from equipoise.prompts.row import sft_example
 from equipoise.types import Message, PlayerId, Turns, text_of
 
 if TYPE_CHECKING:
@@ -133,6 +135,31 @@ class AnswerObjective:
 
     def size(self, row: Row) -> float:
         return float(row.answers.counts()[0])  # a mean over tokens
+
+
+def read_examples(path: str) -> tuple[list[Example], dict[str, list[str]]]:
+    """(the chats and answers in a file that may be learned, reason -> the places of other rows).
+
+    An answer that its row labels as not wanted, of weight 0, or blank is not learned. Raises
+    DataError where there is none to learn.
+    """
+    source = Files.model_validate({"path": path})
+    examples: list[Example] = []
+    left_out: dict[str, list[str]] = {}
+    first = ""
+    for row in source.read_rows():
+        example = sft_example(row)
+        if example is None:
+            reason = row.left_out("sft").partition(" (")[0]
+            left_out.setdefault(reason, []).append(row.where)
+            first = first or f"{row.where}: {reason}"
+        else:
+            examples.append(example)
+    if not examples:
+        raise DataError(
+            f"{first}; no row has an answer to learn from: give `completion`, or `messages`"
+        )
+    return examples, left_out
 
 
 def fitting_rows(

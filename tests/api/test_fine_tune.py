@@ -3,9 +3,9 @@
 import pytest
 from small_runs import Noting
 
-from equipoise.api.fine_tune import fine_tune, read_examples
+from equipoise.api.fine_tune import fine_tune
 from equipoise.errors import DataError, RunError
-from equipoise.learners.sft_learner import SFT
+from equipoise.learners.sft_learner import SFT, read_examples
 from equipoise.types import user
 
 EXAMPLES = [((user(f"How much is {n} and one?"),), f"It is {n + 1}.") for n in range(6)]

@@ -145,7 +145,8 @@ def test_a_training_counts_its_steps_before_it_begins(model_folder, tmp_path, mo
     class Asked(Exception):  # noqa: N818
         pass
 
-    def ask(some, steps, scratch, seed, device):
+    def ask(some, steps, scratch, seed, device, measure_every):
+        assert measure_every == 0
         raise Asked(some.precision, steps, scratch, seed, device)
 
     monkeypatch.setattr(fine_tuning, "_trainer_arguments", ask)

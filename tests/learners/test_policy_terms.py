@@ -133,7 +133,7 @@ def terms(*, logprob=-1.0, value=None, entropy_nats=0.0, kl_weight=0.0, **settin
         logprob * one_BT, None if value is None else value * one_BT, entropy_nats * one_BT
     )
     settings = PolicyGradientSettings.model_validate(given)
-    loss, sums = policy_loss(settings, kl_weight, move, tokens, one_BT, one_BT)
+    loss, sums = policy_loss(settings, kl_weight, move, tokens, one_BT, one_BT, settings.entropy)
     named = {name: float(value) for name, value in sums.items()}
     share = named.pop("clip_share")
     assert float(loss) == pytest.approx(sum(named.values()))
@@ -180,7 +180,7 @@ def test_each_term_has_its_own_weights():
         {"estimator": "gae", "critic": "head", "entropy": 0.25, "kl": 0.1, "kl_in": "loss"}
     )
     tokens = TokenNumbers(0 * one_BT, 0 * one_BT, 2 * one_BT)
-    loss, sums = policy_loss(settings, 0.5, move, tokens, 2 * one_BT, 3 * one_BT)
+    loss, sums = policy_loss(settings, 0.5, move, tokens, 2 * one_BT, 3 * one_BT, settings.entropy)
     found = {name: float(value) for name, value in sums.items()}
     assert found == {
         "policy_loss": pytest.approx(-2 * (1 + settings.policy_loss.clip)),

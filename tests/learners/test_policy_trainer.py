@@ -2,6 +2,7 @@
 what goes wrong.
 """
 
+import json
 import math
 from types import SimpleNamespace
 
@@ -437,7 +438,7 @@ def test_the_bound_on_bad_tokens_is_in_the_loss(make):
     likelier = TokenNumbers(batch.old_BT + math.log(5), None, None)
     weight_BT = batch.mask_BT / batch.mask_BT.sum()
     numbers = [
-        policy_loss(settings, 0.0, batch, likelier, weight_BT, weight_BT)[0].item()
+        policy_loss(settings, 0.0, batch, likelier, weight_BT, weight_BT, 0.0)[0].item()
         for settings in (policy_trainer.settings, make(estimator="batch").settings)
     ]
     assert numbers == pytest.approx([3, 5], rel=1e-4)
@@ -1145,3 +1146,79 @@ def test_what_a_learner_does_not_read_or_a_critic_cannot_is_a_fault(model_folder
     (other,) = faults(critic_model="builtin")
     assert "has other tokens than" in other
     assert not faults({"lora": {"r": 2}}, critic_model=str(model_folder("llama")))
+
+
+# -- terms and bounds beside the rewards
+
+
+def test_rewards_and_advantages_are_cut(make):
+    """A reward of 9 counts as one of .5, and an advantage of −.75 as one of −.4."""
+    settings = {"estimator": "leave_one_out", "kl": 0}
+    pays = [0.0, 0.5, -0.25, 0.5, 0.5, 0.0, -0.5, 0.25].__getitem__
+    large = [0.0, 9.0, -0.25, 0.5, 0.5, 0.0, -7.0, 0.25].__getitem__
+    expected = batch_of(plain := make(**settings), played(plain, pays=pays)).advantage_BT
+    cut = batch_of(cutting := make(**settings, reward_clip=0.5), played(cutting, pays=large))
+    assert torch.equal(cut.advantage_BT, expected)
+    assert not torch.equal(batch_of(plain, played(plain, pays=large)).advantage_BT, expected)
+    narrow = batch_of(bound := make(**settings, advantage_clip=0.4), played(bound, pays=pays))
+    assert torch.equal(narrow.advantage_BT, expected.clamp(-0.4, 0.4))
+    assert expected.abs().max() > 0.4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("target", "sign"), [(0.5, -1), (50.0, 1)])
+def test_the_entropy_is_pulled_to_its_target(make, target, sign):
+    """Nothing is paid, so that the entropy alone moves the policy: down to .5 nats, up to 50."""
+    policy_trainer = make(estimator="leave_one_out", kl=0, entropy=0.3, entropy_target=target)
+    taught = played(policy_trainer, pays=lambda n: 1.0)
+    facts = learn(policy_trainer, taught)
+    after = policy_trainer.prepare(*taught)
+    entropy = float(after.entropy_BT[after.mask_BT].mean())
+    assert (entropy - facts["entropy"]) * sign > 0
+    assert facts["entropy_loss"] == pytest.approx(-0.3 * sign * facts["entropy"], rel=1e-5)
+
+
+def test_an_entropy_target_without_its_weight_is_refused():
+    with pytest.raises(ValidationError, match="pulled to with the weight `entropy`, which is 0"):
+        PolicyGradient.model_validate({"estimator": "batch", "entropy_target": 3})
+
+
+GIVEN = [
+    {"prompt": CHATS[1], "completion": "At five."},
+    {"prompt": CHATS[0], "completion": "It is seven."},
+    {"prompt": "yes or no", "completion": "yes"},
+]
+
+
+@pytest.mark.long
+def test_given_answers_are_learned_beside_rewards(make, tmp_path):
+    """Nothing is paid; the loss is what the player that samples gives these answers, and rises."""
+    file = tmp_path / "given.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in GIVEN))
+    given = {"path": str(file), "weight": 0.5, "rows": 2}
+    settings = {"estimator": "leave_one_out", "kl": 0, "batch_size": 1, "pretraining": given}
+    policy_trainer = make(**settings)
+    order = [policy_trainer.pretraining.of_step(step) for step in range(3)]
+    rows = [row for step in order for row in step]
+    assert sorted(map(id, rows[:3])) == sorted(map(id, rows[3:]))
+    sums = policy_trainer.forward.given_answers(order[0]).detach()
+    tokens = sum(row.counts()[0] for row in order[0])
+    facts = learn(policy_trainer, played(policy_trainer, pays=lambda n: 1.0))
+    assert facts["pretraining_loss"] == pytest.approx(-0.5 * float(sums.sum()) / tokens, rel=1e-4)
+    assert facts["policy_loss"] == pytest.approx(0, abs=1e-6)
+    assert policy_trainer.forward.given_answers(order[0]).sum() > sums.sum()
+    expected = load_model(policy_trainer.player.model)
+    for row, total in zip(order[0], sums, strict=True):
+        ids = torch.tensor([[*row.prompt, *row.answers[0]]])
+        logprob_TV = expected(ids).logits[0, len(row.prompt) - 1 : -1].log_softmax(-1)
+        by_hand = logprob_TV.gather(1, torch.tensor(row.answers[0])[:, None]).sum()
+        assert float(total) == pytest.approx(float(by_hand), abs=1e-3)
+
+
+def test_a_file_of_given_answers_that_is_not_there_is_a_fault(make, tmp_path):
+    settings = PolicyGradient.model_validate(
+        {"estimator": "batch", "pretraining": {"path": str(tmp_path / "none.jsonl")}}
+    )
+    (fault,) = settings.faults(make().player, Answers.model_validate({}))
+    assert fault.startswith("pretraining: ")
+    assert "none.jsonl" in fault

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -14,7 +15,12 @@ import torch
 from equipoise.errors import ConfigError, DiskFull, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers as AnswersGame
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.preference_learner import PairObjective, Preference, pair_rows
+from equipoise.learners.preference_learner import (
+    PairObjective,
+    Preference,
+    held_out_pairs,
+    pair_rows,
+)
 from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.opponents import OpponentPool
 from equipoise.models.resources import Resources
@@ -400,3 +406,80 @@ def test_a_base_is_trained_without_dropout_of_its_own(training_batch, model_fold
     taught = replace(given, player=player, log=lines.append)
     learner(epochs=1, learning_rate=1e-9).learn(taught)
     assert lines[0]["margin"] == pytest.approx(0, abs=1e-4)
+
+
+BEST = {"share": 0.25, "every": 2}
+SMALL = {"batch_size": 2, "epochs": 6}
+
+
+def contrary_pairs() -> list[Pair]:
+    """Pairs of which those held out prefer what all others reject: learning makes them worse."""
+    pairs = some_pairs()
+    for place in held_out_pairs(pairs, BEST["share"], seed=11):
+        pair = pairs[place]
+        pairs[place] = msgspec.structs.replace(pair, chosen=pair.rejected, rejected=pair.chosen)
+    return pairs
+
+
+def mean_loss(now: TrainingBatch, weights: Path, places: list[int]) -> float:
+    """The loss of these pairs under the weights in a folder, as the player reads them."""
+    objective = PairObjective(now.loss, (1.0,))
+    rows = pair_rows(now, None, now.player.encoding())
+    chosen, rejected = (scores(now.player, weights, now.pairs, w) for w in ("chosen", "rejected"))
+    logprob_A = torch.tensor(np.stack([chosen, rejected], 1)[places]).flatten().float()
+    loss_B, _ = objective(logprob_A, [rows[place] for place in places])
+    return loss_B.mean().item()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lora", [None, {"r": 4}])
+def test_the_weights_of_the_lowest_loss_on_pairs_held_out_are_kept(training_batch, lora):
+    """And what is said of the loss is what the written weights give."""
+    lines = []
+    now = training_batch("llama", lora=lora, log=lines.append, pairs=contrary_pairs())
+    facts = learner(**SMALL, lowest_loss=BEST).learn(now)
+    held = held_out_pairs(now.pairs, BEST["share"], now.seed)
+    assert len(held) == facts["held_out_examples"] == 2
+    assert facts["examples"] == 36  # six passes over the other six
+    measured = {line["step"]: line["held_out_loss"] for line in lines if "held_out_loss" in line}
+    assert list(measured) == [2, 4, 6, 8, 10, 12, 14, 16, 18]
+    assert measured[facts["kept_step"]] == min(measured.values()) == facts["held_out_loss"]
+    assert facts["kept_step"] < 18
+    assert facts["held_out_loss"] == pytest.approx(mean_loss(now, now.output, held), abs=1e-5)
+
+
+@pytest.mark.long
+def test_the_best_step_is_remembered_over_a_kill_and_a_move(training_batch, tmp_path):
+    """The run's folder is another one when it goes on."""
+    settings = {**SMALL, "lowest_loss": BEST}
+    undisturbed = training_batch("llama", pairs=contrary_pairs())
+    facts = learner(**settings).learn(undisturbed)
+    assert facts["kept_step"] < 14
+
+    def stop(line):
+        if line["step"] == 15:
+            raise Killed
+
+    killed = replace(undisturbed, log=stop, scratch=tmp_path / "first")
+    with pytest.raises(Killed):
+        learner(**settings).learn(killed)
+    (tmp_path / "first").rename(tmp_path / "moved")
+    (tmp_path / "other").mkdir()
+    again = replace(killed, log=lambda line: None, scratch=tmp_path / "moved")
+    again = replace(again, output=tmp_path / "other")
+    assert learner(**settings).learn(again) == facts
+    assert_close(weights_of(again.output), weights_of(undisturbed.output), atol=0)
+
+
+def test_pairs_of_one_prompt_are_held_out_together():
+    pairs = [replace_prompt(pair, str(n // 3)) for n, pair in enumerate(some_pairs(12))]
+    held = held_out_pairs(pairs, 0.3, seed=4)
+    assert len(held) == 3
+    assert len({pairs[place].prompt for place in held}) == 1
+    assert held == held_out_pairs(pairs, 0.3, seed=4)
+    with pytest.raises(ConfigError, match="holds out 1 of 1 prompts"):
+        held_out_pairs(pairs[:3], 0.3, seed=4)
+
+
+def replace_prompt(pair: Pair, prompt: str) -> Pair:
+    return msgspec.structs.replace(pair, prompt=prompt)
