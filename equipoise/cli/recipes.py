@@ -260,8 +260,8 @@ def print_names(descriptions: Mapping[str, str]) -> None:
 
 
 def print_comparison(compared: PublishedComparison | None) -> None:
-    """Print where a recipe differs from its paper."""
-    from rich.table import Table
+    """Print where a recipe differs from its paper, a sentence each, what matters most first."""
+    from rich.padding import Padding
     from rich.text import Text
 
     from equipoise.blocks.terminal import terminal
@@ -270,17 +270,29 @@ def print_comparison(compared: PublishedComparison | None) -> None:
         say("It follows no paper.")
         return
     say(f"It follows {compared.paper}; its code: {compared.code or 'none'}.")
-    table = Table(pad_edge=False, title="Where it differs", title_justify="left")
-    for column in ("element", "published", "here", "why"):
-        table.add_column(column, overflow="fold")
-    for element in compared.differences:
-        row = (element.element, _value(element.published), _ours(element), element.why)
-        table.add_row(*map(Text, row))
     console = terminal()
-    if compared.differences:
-        console.print(table)
+    for matters, title in TITLES.items():
+        differences = [each for each in compared.differences if each.matters == matters]
+        if differences:
+            console.print(Text(title, style="bold"))
+        for element in differences:
+            console.print(Padding(Text(difference_sentence(element)), (0, 0, 0, 2)))
     same = [f"{element.element} ({_ours(element)})" for element in compared.same]
     console.print(Text(f"As published: {', '.join(same) or 'nothing listed'}."))
+
+
+TITLES = {  # how much a difference matters -> the line above such differences
+    "much": "Differences that matter most:",
+    "some": "Other differences:",
+    "little": "Differences that hardly matter:",
+}
+
+
+def difference_sentence(element: Compared) -> str:
+    """What was published, what the recipe does, and why."""
+    name = element.element[0].upper() + element.element[1:]
+    why = element.why[0].upper() + element.why[1:]
+    return f"{name}: published {_value(element.published)}, here {_ours(element)}. {why}."
 
 
 def _ours(element: Compared) -> str:

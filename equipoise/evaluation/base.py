@@ -286,6 +286,15 @@ class Evaluation(Component):
             raise TypeError(f"{type(self).__name__} selects nobody by itself")
         return SelectionRecord.of(criterion)
 
+    @property
+    def chooses(self) -> bool:
+        """True if what it has measured says which player is the best, by `criterion`."""
+        return False
+
+    def criterion(self, recorded: Sequence[Any]) -> Criterion:
+        """The scores by which the best is chosen, from all its records of a run so far."""
+        raise TypeError(f"{type(self).__name__} chooses nobody")
+
     def measures_in(self, game: Game) -> type[Measures]:
         """The record that `measure` returns in this game."""
         return self.measures

@@ -30,6 +30,8 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.recipe_loader import config_error
 
+Matters = Literal["much", "some", "little"]
+
 
 class PublishedElement(Settings):
     """One choice of a paper or of its code."""
@@ -40,8 +42,8 @@ class PublishedElement(Settings):
     )
     ours: str | None = Field(None, description="what we do, in words; where no setting says it")
     why: str | None = Field(None, description="why ours is another")
-    matters: Literal["much", "little"] | None = Field(
-        None, description="how much a difference here moves figures; much is shown first"
+    matters: Matters = Field(
+        "some", description="how much a difference here moves figures; much is shown first"
     )
 
     @model_validator(mode="after")
@@ -71,7 +73,7 @@ class Compared:
     published: Any
     ours: Any
     why: str
-    matters: Literal["much", "little"] | None = None
+    matters: Matters = "some"
 
     @property
     def same(self) -> bool:
@@ -90,7 +92,7 @@ class PublishedComparison:
     @property
     def differences(self) -> list[Compared]:
         """The elements in which the recipe is not as published, those that matter much first."""
-        places = {"much": 0, None: 1, "little": 2}
+        places = {"much": 0, "some": 1, "little": 2}
         different = [element for element in self.elements if not element.same]
         return sorted(different, key=lambda element: places[element.matters])
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ class RowPrompts(Prompts):
         description="context of a NormAd row: its `country`, its `value` (and country), or "
         "its `rule_of_thumb`",
     )
+    system: Text | None = Field(
+        None, description="a system message for chats that have none; null: none is added"
+    )
+    suffix: Text | None = Field(
+        None,
+        description="a text behind the last message of every prompt, as it stands, such as "
+        "SPARTA's \"Let's solve this problem step by step.\"; null: none",
+    )
     cut_at: int | None = Field(None, ge=1, description="most characters of a prompt's last message")
 
     @abstractmethod
@@ -54,7 +63,7 @@ class RowPrompts(Prompts):
 
     def read(self, row: Any, where: str, source: str) -> Row:
         """A row as this source reads it. Raises DataError beginning with `where`."""
-        return read_row(
+        read = read_row(
             row,
             where,
             source,
@@ -63,6 +72,15 @@ class RowPrompts(Prompts):
             column=self.prompt_column,
             norm=self.norm,
         )
+        if self.suffix is not None and read.messages:
+            *before, last = read.messages
+            last = Message(last.role, last.content + self.suffix, last.further)
+            read = replace(read, messages=(*before, last))
+        if self.system is not None and read.messages and read.messages[0].role != "system":
+            messages = (Message("system", self.system), *read.messages)
+            learned = tuple(place + 1 for place in read.learned)
+            read = replace(read, messages=messages, learned=learned)
+        return read
 
     def prompts(self, rows: Iterable[tuple[str, Any]], source: str) -> list[Prompt]:
         """A prompt for each (where, row), in order. Raises DataError beginning with `where`."""

@@ -2,8 +2,8 @@
 
 from equipoise.evaluation.measures import Measures
 from equipoise.runs.arena import RunArena
+from equipoise.runs.choosing import chooses, recorded_criterion
 from equipoise.runs.named_sets.measure_set import measure_set
-from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.open_run import OpenRun
 
 
@@ -46,12 +46,9 @@ def measure(run: OpenRun, t: int) -> None:
 def select(run: OpenRun, t: int) -> None:
     """Choose the best player up to t, and test it once on the prompts set aside for it."""
     evaluation = run.config.evaluate
-    if not run.config.prompts.test and evaluation.select_by is None:
+    if not chooses(run):
         return
     if run.ledger.stage_facts("select") is None:
         with run.stage("select", "select", t) as facts:
-            criterion = None
-            if evaluation.select_by is not None:
-                by = evaluation.select_by
-                criterion = set_criterion(run.ledger, by, evaluation.sets[by])
+            criterion = recorded_criterion(run)
             facts.update(evaluation.select(run.service(RunArena), t, criterion).facts())

@@ -11,16 +11,15 @@ import numpy as np
 from equipoise import seeds
 from equipoise.data.joined_pairs import joined_opponent_logprobs, joined_pair
 from equipoise.data.opponent_logprobs import opponent_logprobs
-from equipoise.evaluation.measures import Measures
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning
 from equipoise.models.encoding import Encoding
 from equipoise.players.base import TokenScorer
 from equipoise.players.local import Local
+from equipoise.runs.choosing import best_so_far
 from equipoise.runs.contexts import match_context
 from equipoise.runs.executors.dispatcher import RemoteTraining
 from equipoise.runs.monitor import within
-from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.open_run import OpenRun
 from equipoise.sampling.hand_over import compare, has_probes
 from equipoise.system.files import disk_errors, faults, read_json
@@ -99,7 +98,7 @@ def train(
                 observer.saved([new_checkpoint])
     run.live.drop_old_states(learner.name)
     if run.config.keep != "all":
-        run.population.forget(learner.name, run.config.keep, _best_so_far(run))
+        run.population.forget(learner.name, run.config.keep, best_so_far(run))
     return new_checkpoint
 
 
@@ -109,23 +108,6 @@ def next_generation(learner: PlayerId) -> PlayerId:
 
 def stage_key(learner: PlayerId, t: int) -> str:
     return f"{t}/learn/{learner.name}"
-
-
-def _best_so_far(run: OpenRun) -> set[PlayerId]:
-    """The player that would be chosen now, where the last test will need its weights."""
-    if not run.config.prompts.test:
-        return set()
-    evaluation = run.config.evaluate
-    by = evaluation.select_by
-    if by is not None:
-        criterion = set_criterion(run.ledger, by, evaluation.sets[by])
-        return {criterion.chosen} if criterion.scores else set()
-    scores: dict[str, float] = {}
-    for stage in run.ledger.stages("measure"):
-        for name, score in Measures.read(stage.facts).scores.items():
-            if score.mean is not None:
-                scores[name] = score.mean
-    return {PlayerId.parse(max(scores, key=scores.__getitem__))} if scores else set()
 
 
 def logger(run: OpenRun, key: str, name: str) -> Log:

@@ -106,8 +106,25 @@ def test_the_command_prints_both_sides(command, monkeypatch):
     assert lines.code == 0
     assert compared.paper in lines.out
     for element in compared.differences:
-        assert element.element in lines.out
+        assert element.element[1:] in lines.out
     listed = command("recipes", "gtalign", "--json").facts
     assert listed["paper"] == compared.paper
     assert len(listed["differences"]) == len(compared.differences)
     assert len(listed["same"]) == len(compared.same)
+
+
+def test_the_largest_differences_are_printed_first_a_sentence_each(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    lines = command("recipes", "mnpo").out.splitlines()
+    titles = [place for place, line in enumerate(lines) if line.startswith(("Diff", "Other"))]
+    most, others, hardly = titles
+    eta = lines.index(next(line for line in lines if line.startswith("  η: ")))
+    assert most < eta < others < hardly
+    assert lines[eta].startswith(
+        "  η: published [0.0075, 0.005], here loss.eta = 0.1. Targets of 67 nats and more"
+    )
+    assert {each.matters for each in compare_with_published("mnpo").elements} == {
+        "much",
+        "some",
+        "little",
+    }

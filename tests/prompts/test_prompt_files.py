@@ -336,3 +336,25 @@ def test_a_cell_may_be_as_long_as_a_book(tmp_path):
     (tmp_path / "long.csv").write_text(f'prompt,answer\n"{"word " * 50_000}",1\n')
     [prompt] = Files(path="long.csv").load(tmp_path).training
     assert len(prompt.messages[0].content) == 250_000
+
+
+def test_a_system_message_and_a_suffix_are_added_where_they_are_set(tmp_path):
+    """To every chat without a system message of its own; the places that are learned move along."""
+    rows = [
+        {"prompt": "1 + 1"},
+        {"messages": [{"role": "system", "content": "Be brief."}, *HELLO, REPLY]},
+        {"messages": [*HELLO, REPLY, *HELLO, REPLY]},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = {"path": str(file), "system": "You are kind.", "suffix": " Step by step."}
+    source = Files.model_validate(given)
+    first, second, third = source.load().training
+    assert first.messages == (Message("system", "You are kind."), user("1 + 1 Step by step."))
+    assert second.messages == (Message("system", "Be brief."), user("hello Step by step."))
+    assert [message.role for message in third.messages] == ["system", "user", "assistant", "user"]
+    plain = Files.model_validate({"path": str(file)})
+    assert first.id != plain.load().training[0].id
+    for own, bare in zip(source.read_rows(), plain.read_rows(), strict=True):
+        shift = len(own.messages) - len(bare.messages)
+        assert own.learned == tuple(place + shift for place in bare.learned)

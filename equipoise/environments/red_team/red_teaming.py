@@ -32,6 +32,7 @@ from equipoise.environments.red_team.measures import (
 )
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, JudgedMatch, Workload
+from equipoise.evaluation.last_test import Criterion
 from equipoise.evaluation.measures import Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -39,6 +40,7 @@ from equipoise.ledger.facts import Estimate
 from equipoise.models.embedding import Embedding, sentence_embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import diversity
+from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.words import Tokens
 from equipoise.system.effects import Text
 from equipoise.types import PlayerId, Prompt
@@ -73,6 +75,13 @@ class RedTeaming(Evaluation):
     )
     tokens: Tokens = Field(
         "whitespace", description="the diversity's words: by white space, or NLTK's, as released"
+    )
+
+    best: Literal["raw", "attacked"] | None = Field(
+        None,
+        description="choose the best defender of all that were measured, by its mean probability "
+        "of safe answers. raw: to the prompts as they are, as GPO's released code does; attacked: "
+        "to the newest adversary's rewrites; null: nobody is chosen",
     )
 
     plays: ClassVar[bool] = True
@@ -116,6 +125,20 @@ class RedTeaming(Evaluation):
                 meetings[str(adversary), str(stranger)] = most or prompts
             meetings[str(adversary), str(defender)] = prompts
         return meetings
+
+    @property
+    def chooses(self) -> bool:
+        return self.best is not None
+
+    def criterion(self, recorded: Sequence[RedTeamMeasures]) -> Criterion:
+        scores: dict[PlayerId, Interval] = {}
+        for measures in recorded:
+            safety = measures.p_safe.raw
+            if self.best == "attacked" and measures.p_safe.adversary is not None:
+                safety = measures.p_safe.adversary
+            *_, defender = measures.scores  # the adversary's score stands before it
+            scores.setdefault(PlayerId.parse(defender), safety.interval)
+        return Criterion(scores)
 
     def meets_the_past(self, game: Game) -> bool:
         return self.crossplay > 0

@@ -135,3 +135,23 @@ def test_an_unknown_player_to_transfer_to_is_said_before_the_run(name):
         return
     with pytest.raises(ConfigError, match="there is no player 'nobody'"):
         RedTeaming(transfer=(name,)).planned(plan)
+
+
+@pytest.mark.parametrize(("best", "chosen"), [("raw", "blue@1"), ("attacked", "blue@2")])
+def test_the_best_defender_is_chosen_from_what_was_measured(best, chosen):
+    """Of ten raw prompts blue@0, @1 and @2 fail 6, 2 and 3; of ten attacks 9, 7 and 4."""
+    failed = {"raw": [6, 2, 3], "attacked": [9, 7, 4]}
+
+    def succeeds(roles, number):
+        kind = "attacked" if "adversary" in roles else "raw"
+        return number < failed[kind][roles["defender"].generation]
+
+    evaluation = RedTeaming(crossplay=0, best=best)
+    recorded = [evaluation.measure(arena(succeeds), t) for t in (0, 1, 2, 2)]
+    record = evaluation.select(arena(succeeds), 2, evaluation.criterion(recorded))
+    assert record.chosen == chosen
+    assert record.start == "blue@0"
+    of_both = {name: estimate.mean for name, estimate in record.held_out.items()}
+    by_hand = {"raw": {"blue@0": 0.4, "blue@1": 0.8}, "attacked": {"blue@0": 0.1, "blue@2": 0.6}}
+    assert of_both == pytest.approx(by_hand[best])
+    assert not RedTeaming().chooses
