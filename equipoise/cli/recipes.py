@@ -290,7 +290,9 @@ TITLES = {  # how much a difference matters -> the line above such differences
 
 def difference_sentence(element: Compared) -> str:
     """What was published, what the recipe does, and why."""
-    name = element.element[0].upper() + element.element[1:]
+    name = element.element
+    if name[0].isascii():  # not η
+        name = name[0].upper() + name[1:]
     why = element.why[0].upper() + element.why[1:]
     return f"{name}: published {_value(element.published)}, here {_ours(element)}. {why}."
 

@@ -16,7 +16,18 @@ DOORS = {
     "merge": ["merge", "{run}/players/policy/1", "--to", "merged"],
 }
 """Every command that plays, serves or loads what a run names."""
-READERS = ["status", "report", "rate", "export", "check", "vote", "export-attacks", "welfare"]
+READERS = [
+    "status",
+    "report",
+    "rate",
+    "export",
+    "check",
+    "vote",
+    "export-attacks",
+    "welfare",
+    "dominance",
+]
+
 """Those that read its records alone."""
 WITHOUT_RUNS = [
     "import-matches",

@@ -75,6 +75,7 @@ def verbs() -> dict[str, list[str]]:
         "export votes": ["export", "{run}", "--to", "run/out", "--votes"],
         "export-attacks": ["red-team", "export-attacks", "{run}", "--to", "run/attacks.jsonl"],
         "welfare": ["assistance", "welfare", "{run}", "{run}"],
+        "dominance": ["assistance", "dominance", "{run}", "{run}"],
     }
     known = {**DOORS, **readers, CONTROL: [*DOORS["resume"], "--trust"]}
     return {name: [str(each) for each in arguments] for name, arguments in known.items()}

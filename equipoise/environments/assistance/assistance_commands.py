@@ -1,10 +1,11 @@
-"""Verbs of the assistant's game: `welfare RUN_A RUN_B` compares two runs, prompt by prompt, and
-`traces RECIPE --teacher … --out DIR` makes training data of a teacher's best plays.
+"""Verbs of the assistant's game: `welfare RUN_A RUN_B` compares two runs, prompt by prompt,
+`dominance RUN RUN …` sets several over one another, and `traces RECIPE --teacher … --out DIR` makes
+training data of a teacher's best plays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -105,6 +106,72 @@ def welfare(
     console = terminal()
     console.print(_numbers(comparison))
     console.print(status_table(_remarks(comparison)))
+
+
+def dominance(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN[@GENERATION]…", help="two run directories or more")
+    ],
+    eps: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="ε: of dominance in units of the pay-off, of coverage as a share of its range",
+        ),
+    ] = 0.0,
+    json: Json = False,
+) -> None:
+    """Print how far each of several runs dominates each other one, prompt by prompt.
+
+    A cell holds the advantage of the row's run over the column's, on the prompts that both
+    measured: GTAlign's heat maps as numbers.
+    """
+    from contextlib import ExitStack
+    from math import isfinite
+
+    from equipoise.blocks.section import number
+    from equipoise.blocks.terminal import terminal
+    from equipoise.environments.assistance.comparison import measured_run
+    from equipoise.environments.assistance.dominance import MEASURES, dominance_table
+    from equipoise.errors import ConfigError
+    from equipoise.runs.directory import RunDirectory
+
+    if not isfinite(eps):
+        raise ConfigError(f"--eps {eps}: must be a finite number")
+    places = [at_generation(run) for run in runs]
+    titles = short_names([folder for folder, _ in places])
+    with ExitStack() as stack:
+        measured = []
+        for (folder, generation), title in zip(places, titles, strict=True):
+            opened = stack.enter_context(RunDirectory.read(folder))
+            measured.append(measured_run(opened, title, generation))
+        made = dominance_table(measured, eps)
+    if json:
+        show(made.facts())
+        return
+    names = [f"{run}@{at}" for run, at in zip(made.runs, made.generations, strict=True)]
+    for field, title in MEASURES.items():
+        unit = "%" if field != "hypervolume" else ""
+        rows = getattr(made, field)
+        texts = [[number(value, unit) for value in row] for row in rows]
+        for place in range(len(names)):
+            texts[place][place] = "–"
+        say(f"{title}:")
+        terminal().print(square_table(names, texts))
+
+
+def square_table(names: Sequence[str], texts: Sequence[Sequence[str]]) -> Table:
+    """A table of N rows and columns with these names."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for name in names:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    for name, row in zip(names, texts, strict=True):
+        table.add_row(Text(name), *row)
+    return table
 
 
 def _titles(comparison: Comparison) -> list[str]:

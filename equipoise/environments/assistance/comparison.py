@@ -158,15 +158,8 @@ def compare_runs(
     settings = settings or ComparisonSettings()
     points = first.measures.points
     others = second.measures.points
-    shared = [prompt for prompt in points if prompt in others]
-    if not shared:
-        raise RunError(
-            f"{first.name} and {second.name} share no prompt: {len(points)} and "
-            f"{len(others)} were measured. Compare runs with the same held-out prompts "
-            "(the same prompts and seed)"
-        )
-    first_N2 = _rows(first, shared)
-    second_N2 = _rows(second, shared)
+    first_N2, second_N2 = shared_points(first, second)
+    shared = len(first_N2)
     result = pareto.compare(first_N2, second_N2, settings.eps, settings.alpha)
     user_N, llm_N = (first_N2 - second_N2).T
     welfare_N = _welfare(first_N2, settings.alpha) - _welfare(second_N2, settings.alpha)
@@ -178,7 +171,7 @@ def compare_runs(
     return Comparison(
         runs=(first.name, second.name),
         generations=(first.generation, second.generation),
-        prompts=SharedPrompts(len(shared), len(points) - len(shared), len(others) - len(shared)),
+        prompts=SharedPrompts(shared, len(points) - shared, len(others) - shared),
         settings=settings,
         dominance=Dominance(
             result.first_dominates, result.second_dominates, result.equal, result.incomparable
@@ -191,8 +184,23 @@ def compare_runs(
     )
 
 
-def _rows(run: MeasuredRun, prompts: list[str]) -> np.ndarray:
-    return np.array([run.measures.points[prompt] for prompt in prompts], float)
+def shared_points(first: MeasuredRun, second: MeasuredRun) -> tuple[np.ndarray, np.ndarray]:
+    """Both runs' (user, llm) utilities [N, 2] of the prompts that both measured.
+
+    Raises RunError where there is none.
+    """
+    points = first.measures.points
+    others = second.measures.points
+    shared = [prompt for prompt in points if prompt in others]
+    if not shared:
+        raise RunError(
+            f"{first.name} and {second.name} share no prompt: {len(points)} and "
+            f"{len(others)} were measured. Compare runs with the same held-out prompts "
+            "(the same prompts and seed)"
+        )
+    first_N2 = np.array([points[prompt] for prompt in shared], float)
+    second_N2 = np.array([others[prompt] for prompt in shared], float)
+    return first_N2, second_N2
 
 
 def _side(

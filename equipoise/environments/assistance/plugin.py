@@ -21,6 +21,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "assistance": {
         "welfare": "equipoise.environments.assistance.assistance_commands:welfare",
+        "dominance": "equipoise.environments.assistance.assistance_commands:dominance",
         "traces": "equipoise.environments.assistance.assistance_commands:traces",
     }
 }
