@@ -19,7 +19,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gpo.md").read_text()
 
 
 def test_the_run_is_valid(tmp_path):
-    (snippet,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    snippet, _ = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (tmp_path / "qwen.yaml").write_text(snippet)
     config = load(tmp_path / "qwen.yaml")
     assert config.learning == ["defender", "adversary"]
@@ -50,6 +50,6 @@ def test_only_settings_that_there_are_are_named():
         r"^\| (`[^|]*?) \|", PAGE.partition("| setting |")[2].partition("\n\n")[0], re.MULTILINE
     )
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert len(named) == 12
+    assert len(named) == 17
     assert named <= PolicyGradient.model_fields.keys()
     assert {"every", "transfer"} <= RedTeaming.model_fields.keys()

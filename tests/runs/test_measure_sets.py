@@ -20,13 +20,13 @@ from equipoise.ledger.item_scores import BenchmarkResult, Item, ItemScores
 from equipoise.planning.new_run import new_run
 from equipoise.prompts.row_prompts import Prompt
 from equipoise.runs import recipe_loader
+from equipoise.runs.choosing import best_so_far
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets import results as benchmarks
 from equipoise.runs.named_sets.measure_set import _judge_context
 from equipoise.runs.named_sets.recorded_answers import answers_of
 from equipoise.runs.named_sets.set_plan import plan_sets
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.train_learners import _best_so_far
 from equipoise.types import PlayerId, user
 
 SUMS = [("1+1", "2"), ("2+3", "5"), ("4+4", "8"), ("3+9", "12")]
@@ -473,7 +473,7 @@ def test_whom_a_set_would_choose_keeps_its_weights(tmp_path):
     measured = [(0, 0.1, own), (1, 0.9, own), (2, 0.5, own), (2, 1.0, {})]
     with new_run(config, tmp_path / "run") as run:
         opened = OpenRun(run)
-        assert _best_so_far(opened) == set()
+        assert best_so_far(opened) == set()
         for n, (age, mean, settings) in enumerate(measured):
             result = BenchmarkResult(
                 name="dev",
@@ -486,7 +486,7 @@ def test_whom_a_set_would_choose_keeps_its_weights(tmp_path):
                 source="equipoise",
             )
             run.ledger.finish(f"benchmark/dev/{n}", age, "benchmark", result.facts(), 0.0)
-        assert [str(player) for player in _best_so_far(opened)] == ["policy@1"]
+        assert [str(player) for player in best_so_far(opened)] == ["policy@1"]
 
 
 def test_a_set_that_is_asked_again_shows_what_it_had(run, sums):
