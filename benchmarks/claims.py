@@ -1023,3 +1023,22 @@ CLAIMS = {
     for claim in trial.claims
     if claim.name.startswith(method)
 }
+
+# The claims that a reader asks about, each as a question in plain English, in the order of the page.
+ASKED: dict[str, str] = {
+    "mnpo.own_step": "Does playing against two past policies instead of one make MNPO's last policy "
+    "harder to exploit, where preferences run in a circle? (lower is better)",
+    "mnpo.own_last_uniform": "Is that policy harder to exploit than one that picks at random? "
+    "(lower is better)",
+    "mnpo.follows": "Does MNPO teach a small pretrained model to follow instructions?",
+    "mnpo.rival_dpo": "Is what MNPO teaches it worth more than what DPO teaches it?",
+    "sparta.trial_learns": "Do the members of a SPARTA pool learn what they did not know?",
+    "sparta.trial_weights": "Does it help to weigh the judges of a pool by their reputation?",
+    "gpo.rate": "Does GPO's average play approach the equilibrium as fast as its paper says?",
+    "gpo.trial_fixed": "Is a defender that met a learning adversary attacked less successfully than "
+    "one trained on fixed prompts? (lower is better)",
+    "gpo.trial_frozen": "… than one that met an adversary that does not learn? (lower is better)",
+    "gtalign.trial_user": "Does an assistant trained for the product of both sides' welfare comply "
+    "with fewer harmful requests than one trained for its user alone? (lower is better)",
+    "gtalign.teaches": "Does GTAlign teach moves that the start does not make?",
+}

@@ -27,6 +27,7 @@ from benchmarks.method_tables import TABLES
 from benchmarks.table_rows import RESULTS, ROOT, Results, Row
 
 CLAIMS = ROOT / "docs" / "claims"
+ALL_CLAIMS = ROOT / "docs" / "lab" / "all_claims.md"
 # Everything between a page's two marks is this command's.
 MARKS = re.compile(
     r"(?<=<!-- made by python -m benchmarks\.tables -->\n).*?(?=<!-- end -->)", re.DOTALL
@@ -84,7 +85,8 @@ def pages() -> dict[Path, str]:
     tables = {
         ROOT / "docs" / "results.md": markdown(columns, long),
         ROOT / "docs" / "games.md": markdown(COLUMNS, kuhn_rows(poker)),
-        CLAIMS / "index.md": markdown(("claim", "tested on", "verdict"), verdicts.rows()),
+        CLAIMS / "index.md": markdown(("question", "tested on", "verdict"), verdicts.asked_rows()),
+        ALL_CLAIMS: markdown(("claim", "tested on", "verdict"), verdicts.rows()),
     }
     made = {}
     for page, table in tables.items():
@@ -104,9 +106,10 @@ def _of_method(marks: re.Match[str]) -> str:
 
 
 def judging() -> list[Path]:
-    """The pages whose bold words are verdicts; the table of claims is made whole."""
+    """The pages whose bold words are verdicts; the tables of claims are made whole."""
+    made = (CLAIMS / "index.md", ALL_CLAIMS)
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in pages if page != CLAIMS / "index.md"]
+    return [page for page in pages if page not in made]
 
 
 def wrong_on(page: Path) -> list[str]:

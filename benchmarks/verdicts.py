@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose
+from benchmarks.claims import ASKED, CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose
 from benchmarks.comparing import FEW, Word, crossed_difference, word_of
 from benchmarks.running import slope_of_logarithms
 from equipoise.payoffs.intervals import Interval
@@ -384,14 +384,35 @@ def found(claim: Claim) -> Verdict:
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """(claim, where it was tested, verdict) of all claims, as docs/claims/index.md shows them."""
+    """(claim, where it was tested, verdict) of all claims, as the lab shows them."""
     made, before = [], ""
     for claim in CLAIMS.values():
         world = "" if claim.world == before else claim.world
-        text = found(claim).text(claim).replace(" points (", " (")
-        made.append((claim.text, world, text + ("" if over_prompts(claim) else "¹")))
+        made.append((claim.text, world, _verdict_text(claim)))
         before = claim.world
     return made
+
+
+def asked_rows() -> list[tuple[str, str, str]]:
+    """(question, where it was tested, verdict) of those that a reader asks about."""
+    return [
+        (question, world_of(name), _verdict_text(CLAIMS[name])) for name, question in ASKED.items()
+    ]
+
+
+def world_of(name: str) -> str:
+    """Where a claim was tested: its own world, or that of the claims of its trial before it."""
+    world = ""
+    for each, claim in CLAIMS.items():
+        world = claim.world or world
+        if each == name:
+            break
+    return world
+
+
+def _verdict_text(claim: Claim) -> str:
+    text = found(claim).text(claim).replace(" points (", " (")
+    return text + ("" if over_prompts(claim) else "¹")
 
 
 def over_prompts(claim: Claim) -> bool:
