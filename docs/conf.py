@@ -17,6 +17,7 @@ from sphinx.util.rst import escape
 ROOT = Path(__file__).resolve().parents[1]
 META = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PAGES = (".md", ".rst")
+PICTURES = (".png", ".svg")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(#[^)]*)?\)")
 
 project = "Equipoise"
@@ -35,12 +36,12 @@ autodoc_typehints = "none"
 
 
 def link_to_code(app: Any, page: str, source: list[str]) -> None:
-    """Links to what is no page (code, folders) lead to the project's code host."""
+    """Links to what is neither page nor picture (code, folders) lead to the project's code host."""
     folder = (ROOT / page).parent
 
     def address(link: re.Match[str]) -> str:
         target = (folder / link[1]).resolve()
-        if target.suffix in PAGES or not target.exists():
+        if target.suffix in (*PAGES, *PICTURES) or not target.exists():
             return link[0]
         place = target.relative_to(ROOT).as_posix()
         return f"]({META['urls']['Homepage']}/blob/main/{place})"

@@ -8,7 +8,8 @@ from equipoise.runs.config import RunConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "errors.md").read_text()
-ROWS = [line for line in PAGE.splitlines() if line.startswith("| ")][1:]
+# What is said, and the lines below it.
+ENTRIES = re.findall(r"^\*\*(.+)\*\*\n\n((?:[* ] .+\n)+)", PAGE, re.MULTILINE)
 # Neighbouring literals of a call are one message in the source.
 SEAM = re.compile(r'"\s*f?"')
 SOURCE = "\n".join(
@@ -17,16 +18,17 @@ SOURCE = "\n".join(
 
 
 def test_every_message_that_the_page_quotes_is_one_of_the_package():
-    quoted = [message for row in ROWS for message in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    quoted = [message for said, _ in ENTRIES for message in re.findall(r"`([^`]+)`", said)]
     assert len(quoted) > 18
     missing = [message for message in quoted if message not in SOURCE]
     assert not missing
 
 
-def test_a_row_says_what_is_kept_and_what_to_type():
-    for row in ROWS:
-        says, means, kept, then = (cell.strip() for cell in row.strip("|").split("|"))
-        assert says and means and kept and then, row
+def test_an_entry_says_what_it_means_what_is_kept_and_what_to_type():
+    assert len(ENTRIES) > 18
+    for said, lines in ENTRIES:
+        starts = re.findall(r"^\* (\w+): \S", lines, re.MULTILINE)
+        assert starts == ["Means", "Kept", "Type"], said
 
 
 def test_what_a_stopped_run_is_told_to_change_may_change():

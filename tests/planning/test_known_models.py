@@ -126,7 +126,8 @@ def test_thoughts_fit_with_the_settings_of_the_page(row, plan_row):
 @pytest.mark.long
 def test_a_plan_for_this_machine_says_that_the_weights_are_missing(folder, tmp_path, plan_row):
     model = folder("gemma-3-270m-it")
-    (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "answer": "b"}\n' * 3)
+    rows = [{"prompt": f"What is {n}?", "answer": str(n)} for n in range(9)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {"policy.model": str(model), "prompts.path": str(tmp_path / "rows.jsonl")}
     planned = equipoise.plan("mnpo_one_gpu", {**given, "judge": "exact", "generations": 1})
     assert "holds config.json and no weights" in planned.obstacles[0]
