@@ -70,7 +70,8 @@ MORE = {
     "run first.yaml": FEWER,
     "run mine.yaml": FEWER,
     "run mnpo_one_gpu": settings(executor="local", learner__launch="null"),
-    "plan mnpo_": settings(policy__max_length=256),
+    "plan mnpo": settings(policy__max_length=256),  # and its variants
+    "plan mine.yaml": settings(policy__max_length=256),
     "run gtalign_clerks": TALK,
     "run psro_": settings(generations=1),
     "run leduc.yaml": settings(
