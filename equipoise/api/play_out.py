@@ -19,7 +19,7 @@ from equipoise.ledger.ledger import FAILED
 from equipoise.models.progress import ignore_known_warnings
 from equipoise.players.endpoint import Endpoint
 from equipoise.report.model_card import ModelCards
-from equipoise.report.page import cautions, changes, headlines, page, which_to_trust
+from equipoise.report.page import cautions, changes, headlines, page, stage_times, which_to_trust
 from equipoise.report.summary import DEVICE, OTHER_DEVICES
 from equipoise.report.trackers import open_trackers
 from equipoise.runs.config import RunConfig
@@ -32,14 +32,16 @@ from equipoise.runs.open_run import OpenRun
 
 @dataclass(frozen=True)
 class Played:
-    """A run that has been played out; `seconds` are of this call, `cautions` what a reader of its
-    numbers must know first, `which_to_trust` which of them shows what was learned.
+    """A run that has been played out; `seconds` are of this call, `seconds_in_all` of all finished
+    stages of the run, `cautions` what a reader of its numbers must know first, `which_to_trust`
+    which of them shows what was learned.
     """
 
     name: str
     run: Path
     report: Path
     seconds: float
+    seconds_in_all: float
     records: Mapping[str, int]
     measured: Sequence[Mapping[str, Any]]
     changes: Sequence[Change]
@@ -73,7 +75,7 @@ def play_out(
             run.files.write("report.html", render(page(run)))
     except KeyboardInterrupt:
         raise Stopped(
-            "stopped; everything recorded so far is kept. To go on: "
+            f"stopped; everything recorded so far is kept{kept(run)}. To go on: "
             f"equipoise resume {run.folder}, or in Python "
             f"equipoise.open_run({str(run.folder)!r}).resume()"
         ) from None
@@ -92,6 +94,7 @@ def play_out(
         run.folder,
         run.folder / "report.html",
         seconds=time.perf_counter() - started,
+        seconds_in_all=sum(stage.seconds for stage in stage_times(run.ledger.stages()).values()),
         records=run.ledger.counts(),
         measured=[
             {"generation": stage.generation, **stage.facts}
@@ -102,6 +105,25 @@ def play_out(
         cautions=cautions(run),
         which_to_trust=which_to_trust(run),
     )
+
+
+def kept(run: RunDirectory) -> str:
+    """The records of a run that was stopped, and its last finished stage, for a message."""
+    records, stages = run.ledger.counts(), run.ledger.stages()
+    trained = sum(stage.stage == "learn" for stage in stages)
+    numbers = {
+        "match": records["matches"],
+        "judgement": records["judgements"],
+        "trained generation": trained,
+    }
+    parts = []
+    for name, count in numbers.items():
+        if count:
+            ending = "" if count == 1 else "es" if name == "match" else "s"
+            parts.append(f"{count:,} {name}{ending}")
+    if not stages:
+        return ""
+    return f" ({', '.join([*parts, f'the last finished stage is {stages[-1].key}'])})"
 
 
 def other_device(run: RunDirectory, here: str) -> tuple[str, ...]:

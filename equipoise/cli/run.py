@@ -77,6 +77,7 @@ def print_run(run: Run, json: bool) -> None:
                 "run": str(played.run),
                 "report": str(played.report),
                 "seconds": round(played.seconds, 1),
+                "seconds_in_all": round(played.seconds_in_all, 1),
                 "records": played.records,
                 "measured": played.measured,
                 "cautions": list(played.cautions),
@@ -89,7 +90,10 @@ def print_run(run: Run, json: bool) -> None:
     numbers = [(line.label, line.value) for line in played.headlines]
     if played.which_to_trust:
         numbers.append(("which to trust", played.which_to_trust))
-    numbers += [("took", duration(played.seconds)), ("go deeper", f"equipoise status {played.run}")]
+    took = duration(played.seconds)
+    if played.seconds_in_all > 1.02 * played.seconds + 1:  # it was resumed
+        took = f"{took} since it was resumed, {duration(played.seconds_in_all)} in all"
+    numbers += [("took", took), ("go deeper", f"equipoise status {played.run}")]
     console.print(headline(played.name, numbers, played.report, played.cautions))
 
 

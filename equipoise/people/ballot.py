@@ -16,7 +16,6 @@ import numpy as np
 from equipoise import seeds
 from equipoise.answer import public_move
 from equipoise.errors import DataError, RunBusy, RunError
-from equipoise.games.base import Game
 from equipoise.ledger.journal import (
     CHANCE,
     FOLDER,
@@ -33,6 +32,7 @@ from equipoise.ledger.journal import (
 from equipoise.ledger.ledger import MEETING, Ledger
 from equipoise.ratings.base import Outcome
 from equipoise.ratings.bradley_terry import information_gain
+from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import LEDGER, RunDirectory
 from equipoise.system.folder import Folder
 from equipoise.system.locks import check_writable, hold_lock
@@ -309,12 +309,11 @@ class Ballot:
     A vote is on disk when `vote` returns. The same person is asked the same again.
     """
 
-    def __init__(
-        self, folder: Path, game: Game, utility: str, pool: AnswerPool, overlap: float
-    ) -> None:
+    def __init__(self, folder: Path, config: RunConfig, pool: AnswerPool, overlap: float) -> None:
         self.folder = folder
-        self._game = game
-        self._utility = utility
+        self.title = config.name
+        self._game = config.game
+        self._utility = config.utility
         self._pool = pool
         self._overlap = overlap
         self._journal = votes_of(folder)
@@ -431,11 +430,11 @@ def open_ballot(
     holds the vote, or nothing can be written.
     """
     with RunDirectory.read(folder, trust) as run:
-        game, utility = run.config.game, run.config.utility
+        config = run.config
         pool = first_pool(run.ledger, part, folder)
     check_writable(folder)
     with hold_vote(folder):
-        yield Ballot(folder, game, utility, pool, overlap)
+        yield Ballot(folder, config, pool, overlap)
 
 
 def first_pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:

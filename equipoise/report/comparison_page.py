@@ -465,4 +465,5 @@ def comparison_table(numbers: ComparisonNumbers) -> str:
         row = (each.measure, *verdict_row(each))
         cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
         body.append(f"<tr>{cells}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return f'<div style="overflow-x: auto">{table}</div>'

@@ -61,7 +61,7 @@ class Summary:
             cells = (learner.player, learner.start, learner.now)
             columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
             rows += f"<tr>{columns}</tr>"
-        return f"<div>{head}<table>{rows}</table></div>"
+        return f'<div style="overflow-x: auto">{head}<table>{rows}</table></div>'
 
     def state_text(self) -> str:
         """The state, and how far the run has come."""

@@ -55,6 +55,12 @@ class VoteRequest(Body):
 
 
 NAMES = frozenset({"match", "seat"})
+# A run's part -> its prompts as a voter reads of them.
+PROMPTS = {
+    "held_out": "prompts that were not trained on",
+    "test": "the prompts of its last test",
+    "train": "prompts that it was trained on",
+}
 
 
 def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
@@ -65,9 +71,13 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
         request = validate_body(QuestionRequest, values, NAMES)
         async with one_at_a_time:
             shown = await asyncio.to_thread(ballot.question, request.voter, request.skipped)
-        counts = {"votes": ballot.count(request.voter.strip()), "all": ballot.count()}
+        facts = {
+            "about": about(ballot),
+            "votes": ballot.count(request.voter.strip()),
+            "all": ballot.count(),
+        }
         if shown is None:
-            return {**counts, "question": None}
+            return {**facts, "question": None}
         left = {**place(shown.left), "text": clean(shown.left_text)}
         right = {**place(shown.right), "text": clean(shown.right_text)}
         chat = [
@@ -81,7 +91,7 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
             "right": right,
             "warning": shown.warning,
         }
-        return {**counts, "question": content}
+        return {**facts, "question": content}
 
     async def vote(values: dict[str, Any]) -> Any:
         request = validate_body(VoteRequest, values, NAMES)
@@ -97,6 +107,17 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
         return {"choice": kept.choice, "votes": ballot.count(kept.voter)}
 
     return page_app("vote", HEAD, {"question": question, "vote": vote}, limits, token)
+
+
+def about(ballot: Ballot) -> str:
+    """The run that is voted on, and the use of the votes, for the page's head."""
+    purpose = (
+        "Your votes can teach the next run."
+        if ballot.part == "train"
+        else "Your votes tell how good its players and judges are; nothing is trained on them."
+    )
+    prompts = PROMPTS[ballot.part]
+    return f"You compare answers of the run “{clean(ballot.title)}” to {prompts}. {purpose}"
 
 
 def place(ref: AnswerRef) -> dict[str, str]:

@@ -13,6 +13,7 @@ from small_runs import FINITE, SMALL
 
 import equipoise
 from equipoise.api import extending
+from equipoise.api.play_out import kept
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.runs.directory import RunDirectory
 from equipoise.system.folder import Folder, write_text
@@ -136,6 +137,13 @@ def test_what_changes_recorded_results_is_refused(run, setting, message, monkeyp
         equipoise.open_run(run).resume([setting], progress=False)
     assert (run / "config.yaml").read_bytes() == before
     assert changes(run) == []
+
+
+def test_a_stop_says_what_is_kept(run):
+    with RunDirectory.read(run) as opened:
+        assert kept(opened) == (
+            " (24 matches, 24 judgements, 3 trained generations, the last finished stage is 3/measure)"
+        )
 
 
 def _rows(folder: Path, count: int, name: str = "row") -> Path:

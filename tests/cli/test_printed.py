@@ -391,6 +391,7 @@ def test_what_came_of_a_run(printed, capsys, tmp_path):
         run=Path("runs/mine"),
         report=Path("runs/mine/report.html"),
         seconds=65.25,
+        seconds_in_all=65.0,
         records={"matches": 3},
         measured=[{"generation": 0}],
         changes=[change],
@@ -408,6 +409,9 @@ def test_what_came_of_a_run(printed, capsys, tmp_path):
         *("go deeper equipoise status runs/mine", "report runs/mine/report.html"),
         lines[-1],
     ]
+    resumed = SimpleNamespace(played=replace(done, seconds_in_all=3700))
+    shown = " ".join(line.strip("│ ") for line in printed(run.print_run, resumed, False))
+    assert "1 min 05 s since it was resumed, 1 h 01 min in all" in " ".join(shown.split())
     assert "mine" in lines[2]
     bare = replace(done, changes=[], which_to_trust="")
     fewer = printed(run.print_run, SimpleNamespace(played=bare), False)
@@ -419,6 +423,7 @@ def test_what_came_of_a_run(printed, capsys, tmp_path):
         "run": "runs/mine",
         "report": "runs/mine/report.html",
         "seconds": 65.2,
+        "seconds_in_all": 65.0,
         "records": {"matches": 3},
         "measured": [{"generation": 0}],
         "cautions": ["beware"],

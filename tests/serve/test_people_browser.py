@@ -76,6 +76,7 @@ def begin(browser: Browser, url: str, voter: str, token: str = "secret") -> None
 ASKED = "!document.getElementById('question').hidden"
 TEXTS = "['left', 'right'].map((id) => document.getElementById(id).textContent)"
 READY = "document.getElementById('question').ariaBusy !== 'true'"
+KEYS_HIDDEN = "document.getElementById('keys').hidden"
 COUNTS = "document.getElementById('counts').textContent"
 
 
@@ -92,8 +93,12 @@ def test_two_vote_by_keyboard_and_nothing_is_fetched(browser, voting, tmp_path):
         assert browser.do("location.hash") == ""
         first = browser.do(TEXTS)
         keep(browser, "vote")
+        assert "You compare answers of the run" in browser.do("document.body.innerText")
+        assert browser.do(KEYS_HIDDEN), "keys are shown once a question was answered"
         for votes, key in enumerate(("a", "ArrowRight", "t", "x"), 1):
             answer(browser, key, votes)
+        assert not browser.do(KEYS_HIDDEN)
+        keep(browser, "vote_keys")
         browser.press("s")
         browser.until(READY)
         browser.do("document.querySelector('details').open = true")

@@ -69,6 +69,9 @@ def test_a_voter_is_asked_and_heard_without_learning_whose_answers_they_are(page
     reply = post("question", {"voter": "ann"})
     shown = reply.json()["question"]
     assert set(shown) == CHAT_KEYS
+    with RunDirectory.read(run) as opened:
+        title = opened.config.name
+    assert reply.json()["about"].startswith(f"You compare answers of the run “{title}” to prompts")
     assert not any(name in reply.text for name in ("poet", "clerk", "sage@"))
     vote = {
         "voter": " ann ",

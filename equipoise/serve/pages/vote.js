@@ -18,6 +18,7 @@
 
   function counts(reply) {
     const all = reply.all === undefined ? "" : `; ${reply.all} by everybody`;
+    $("keys").hidden = reply.votes === 0;  // they are of use to whoever has seen a question
     $("counts").textContent = `${reply.votes} votes of yours are kept${all}`;
   }
 
@@ -52,6 +53,8 @@
   async function next() {
     const reply = await patiently(() => call("question", { voter: voter(), skipped }));
     counts(reply);
+    $("about").textContent = reply.about;
+    $("about").hidden = false;
     shown = reply.question;
     if (shown === null) {
       hide();
