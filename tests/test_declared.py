@@ -28,6 +28,8 @@ RECIPES = sorted(path.name.removesuffix(".yaml") for path in files("equipoise.re
 SIGNED = {  # numbers of either sign: points, grades, pay-offs; seeds and labels of others
     "AQ",
     "CQ",
+    "floor",
+    "passes_from",
     "DA",
     "first_label",
     "high",

@@ -23,6 +23,7 @@ from equipoise.evaluation.compared_arms import compare as compare_arms
 from equipoise.evaluation.harnesses.log_files import logged_scores
 from equipoise.judges.base import Judge
 from equipoise.ledger.frames import Frame, columns, frame
+from equipoise.people.calibrated_judges import CalibratedPair, calibrated_pairs, calibration_section
 from equipoise.report.score_sheets import set_scores, set_title, sheet_of
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory, is_run, named_run
@@ -47,10 +48,14 @@ DIFFERENCES = columns(
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison's numbers, and the folders in which new answers are kept."""
+    """A comparison's numbers, and the folders in which new answers are kept.
+
+    `calibrated` are win rates of players of one run, corrected by people's votes.
+    """
 
     numbers: ComparisonNumbers
     kept: tuple[Path, ...] = ()
+    calibrated: tuple[CalibratedPair, ...] = ()
 
     def differences(self) -> Frame:
         """One row a pair and measure, with intervals and corrected p-values."""
@@ -63,7 +68,11 @@ class Comparison:
 
     def facts(self) -> dict[str, Any]:
         """Plain JSON values: differences, standings, win rates, what was left out."""
-        return {**self.numbers.facts(), "kept": [str(path) for path in self.kept]}
+        return {
+            **self.numbers.facts(),
+            "kept": [str(path) for path in self.kept],
+            "calibrated": [pair.facts() for pair in self.calibrated],
+        }
 
     def write(self, out: str | Path) -> Path:
         """Write the page, one HTML file that works offline, and return its path."""
@@ -75,7 +84,8 @@ class Comparison:
             raise RunError(f"{path}: is a folder; name the file, as {path}/comparison.html")
         check_writable(path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, render(comparison_page(self.numbers)))
+        further = list(calibration_section(self.calibrated))
+        write_text(path, render(comparison_page(self.numbers, further)))
         return path
 
     def _repr_html_(self) -> str:
@@ -86,7 +96,8 @@ class Comparison:
     def __repr__(self) -> str:
         from equipoise.report.comparison_page import comparison_lines
 
-        return "\n".join(comparison_lines(self.numbers))
+        lines = [*comparison_lines(self.numbers), *(pair.line() for pair in self.calibrated)]
+        return "\n".join(lines)
 
 
 def compare(
@@ -131,7 +142,16 @@ def compare(
     numbers = compare_arms(arms)
     if not numbers.differences:
         raise nothing_in_common(numbers)
-    return Comparison(numbers, tuple(dict.fromkeys(wanted.kept)))
+    kept = tuple(dict.fromkeys(wanted.kept))
+    return Comparison(numbers, kept, tuple(pairs_with_votes(wanted.players)))
+
+
+def pairs_with_votes(players: Mapping[Path, Sequence[PlayerId]]) -> Iterator[CalibratedPair]:
+    """Every two compared players of one run on whose answers people voted."""
+    for folder, of_run in players.items():
+        if len(of_run) > 1:
+            with RunDirectory.read(folder) as run:
+                yield from calibrated_pairs(run, [str(player) for player in of_run])
 
 
 class Wanted:
@@ -155,6 +175,7 @@ class Wanted:
         self.trust = trust
         self.progress = progress
         self.kept: list[Path] = []
+        self.players: dict[Path, list[PlayerId]] = {}
         self.prompts: dict[str, Prompt] = {}
         self.comparing_judge: Judge | None = None
         if judge is not None and self.plays:
@@ -295,6 +316,7 @@ def run_sheets(run: Run, player: str, title: str, wanted: Wanted) -> Iterator[tu
     """
     with RunDirectory.read(run.path, run.trust) as opened:
         players = compared_players(opened, player)
+    wanted.players.setdefault(run.path, []).extend(players)
     several = len(players) > 1
     sets = None
     answers: dict[PlayerId, dict[str, Shown]] = {}

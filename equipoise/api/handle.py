@@ -186,6 +186,7 @@ class Run:
         the file cannot be written.
         """
         from equipoise.blocks.html import render
+        from equipoise.people.calibrated_judges import calibration_sections
         from equipoise.report.leaderboard import leaderboard
 
         path = self._page_file(out, "leaderboard.html")
@@ -207,6 +208,7 @@ class Run:
                 config.judge_titles.get(name, name),
                 rerating.warning,
                 titles,
+                list(calibration_sections(run)),
             )
             self._write_page(run, path, render(board))
         return path

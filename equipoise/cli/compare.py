@@ -83,6 +83,8 @@ def compare(
         show({**comparison.facts(), "page": str(page)})
         return
     print_comparison(comparison.numbers)
+    for pair in comparison.calibrated:
+        say(pair.line())
     for folder in comparison.kept:
         say(f"answers are kept in {folder}")
     say(f"page: {page}")

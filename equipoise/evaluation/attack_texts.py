@@ -26,7 +26,7 @@ Kind = Literal[
 """The kinds of exploits, in the order in which reports show them."""
 
 CLOSED_BY: Mapping[str, str] = {
-    "length": "a ceiling or a price of length: `no_tricks: longest`, or `shorter` in a panel",
+    "length": "a ceiling or a price of length: `no_tricks: most_words`, or `shorter` in a panel",
     "repetition": "`repetition` in a panel by product, or the gate `no_tricks: repeats`",
     "flattery": "the gate `no_tricks: praise`, or criteria that name flattery as a fault",
     "format": "the gate `no_tricks: markup`, or a judge that reads plain text",

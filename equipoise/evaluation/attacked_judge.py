@@ -574,8 +574,8 @@ def fitted_gate(answers: Sequence[HonestAnswer]) -> NoTricks:
         if count and len(MARKUP.findall(answer.text)) > 2:
             markup = max(markup, len(MARKUP.findall(answer.text)) / count)
     fitted = NoTricks(
-        longest=longest,
-        shortest=max(1, math.floor(shortest)) if answers else 1,
+        most_words=longest,
+        least_words=max(1, math.floor(shortest)) if answers else 1,
         repeats=round(min(1.0, max(default.repeats, repeats + 0.001)), 3),
         praise=max(default.praise, praise),
         markup=round(max(default.markup, markup + 0.001), 3),

@@ -129,6 +129,7 @@ class Judge(Component):
         "gold": "equipoise.judges.gold:Gold",
         "rubric": "equipoise.judges.grading:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",
+        "listwise": "equipoise.judges.listwise:Listwise",
         "transcript": "equipoise.judges.transcript:Transcript",
         "peers": "equipoise.judges.peers:Peers",
         "meta_rewarding": "equipoise.judges.peers:MetaRewarding",

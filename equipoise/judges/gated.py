@@ -18,7 +18,7 @@ CLOSED = "gate"  # the utility that says whether an answer passed
 class Gated(Judge):
     """Scores as `judge` does what passes the `gate`, and anything else by `floor`.
 
-    An answer passes where the gate scores it `at_least`; the utility `gate` is 1 there, else 0.
+    An answer passes where the gate scores it `passes_from`; the utility `gate` is 1 there, else 0.
     What fails is not shown to the judge, which is asked less. In a comparison it loses to whatever
     passes, and ties with what fails, too. An answer that the gate cannot judge is unjudged.
     """
@@ -26,7 +26,7 @@ class Gated(Judge):
     kind: Literal["gated"] = "gated"
     judge_of_answers: Judge = Field(description="the judge of answers that pass")
     gate: Judge = Field(default_factory=NoTricks, description="scores each answer alone")
-    at_least: float = Field(
+    passes_from: float = Field(
         default=1.0, description="the gate's score from which on an answer passes"
     )
     floor: float | None = Field(
@@ -107,7 +107,7 @@ class Gated(Judge):
     def passed(self, match: Match, gate: Judgement) -> Match:
         """The match with those seats alone whose answers passed."""
         scores = gate.by_seat("score")
-        kept = [seat for seat in match.seats if scores.get(seat, -math.inf) >= self.at_least]
+        kept = [seat for seat in match.seats if scores.get(seat, -math.inf) >= self.passes_from]
         turns = tuple(turn for turn in match.turns if turn.seat in kept)
         seats = {seat: match.seats[seat] for seat in kept}
         return msgspec.structs.replace(match, seats=seats, turns=turns)
@@ -116,7 +116,7 @@ class Gated(Judge):
         """The judgement of a match by its gate and, of what passed, by the judge."""
         by_gate = gate.by_seat("score")
         by_judge = {} if inner is None else inner.by_seat("score")
-        passing = [seat for seat in by_gate if by_gate[seat] >= self.at_least]
+        passing = [seat for seat in by_gate if by_gate[seat] >= self.passes_from]
         failing = [seat for seat in by_gate if seat not in passing]
         scores: dict[str, dict[str, float]] = {}
         for seat in failing:

@@ -51,7 +51,8 @@ class NoTricks(Pointwise):
 
     Each trick is a utility, 1 where the text shows it:
 
-        length       more words than `longest` or fewer than `shortest`, or a "word" without end
+        length       more words than `most_words`, fewer than `least_words`, or a "word" without
+                     end
         repetition   more repeated runs of four words than `repeats`
         quoting      `copied` of the question's runs of three words stand in it, or nearly all of
                      the text's own words are the question's
@@ -64,10 +65,10 @@ class NoTricks(Pointwise):
 
     kind: Literal["no_tricks"] = "no_tricks"
     bounds: ClassVar = (0.0, 1.0)
-    longest: int | None = Field(
+    most_words: int | None = Field(
         default=600, ge=1, description="most words of an answer; null: any number"
     )
-    shortest: int = Field(default=1, ge=0, description="least words of an answer")
+    least_words: int = Field(default=1, ge=0, description="least words of an answer")
     repeats: float = Field(
         default=0.3, ge=0, le=1, description="share of repeated runs that is allowed"
     )
@@ -103,9 +104,9 @@ class NoTricks(Pointwise):
         """True if it has too many words, too few, or one without end."""
         count = len(WORD.findall(text))
         longest_word = max(map(len, ADDRESS.sub(" ", text).split()), default=0)
-        too_many = self.longest is not None and count > self.longest
+        too_many = self.most_words is not None and count > self.most_words
         spaced = longest_word <= UNBROKEN or not text.isascii()
-        return too_many or count < self.shortest or not spaced
+        return too_many or count < self.least_words or not spaced
 
     def repeats_itself(self, question: str, text: str) -> bool:
         """True if too many of its runs of words stood in it before, or lines of few words do."""

@@ -176,15 +176,16 @@ def judged_pairs(ledger: Ledger, votes: Sequence[HumanVote], utility: str) -> li
     for pair, given in by_pair.items():
         first, second = sorted((given[0].left, given[0].right))
         if {first.match, second.match} <= matches.keys():
-            match = _side_by_side(pair, first, second, matches)
+            match = side_by_side(pair, first, second, matches)
             judgement = _judgement(match, first, given, utility)
             pairs.append(Judged(match, judgement, {"1": first, "2": second}))
     return pairs
 
 
-def _side_by_side(
+def side_by_side(
     pair: str, first: AnswerRef, second: AnswerRef, matches: Mapping[str, Match]
 ) -> Match:
+    """Two recorded answers as the seats 1 and 2 of one match."""
     sources = {"1": matches[first.match], "2": matches[second.match]}
     refs = {"1": first, "2": second}
     turns = {seat: sources[seat].last_turns()[refs[seat].seat] for seat in ("1", "2")}

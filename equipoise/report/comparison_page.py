@@ -47,14 +47,15 @@ VERDICT_COLUMNS = (
 )
 
 
-def comparison_page(numbers: ComparisonNumbers) -> Page:
-    """Everything that the page shows."""
+def comparison_page(numbers: ComparisonNumbers, further: Sequence[Section] = ()) -> Page:
+    """Everything that the page shows; `further` sections stand below win rates."""
     now = datetime.datetime.now(datetime.UTC)
     names = ", ".join(numbers.names)
     sections = [
         verdict_section(numbers),
         standings_section(numbers),
         *(win_rates_section(i, table) for i, table in enumerate(numbers.win_rates)),
+        *further,
         curves_section(numbers.arms),
         side_by_side_section(numbers),
         usage_section(numbers.arms),

@@ -41,11 +41,13 @@ def leaderboard(
     judge: str,
     warning: str = "",
     titles: Mapping[str, str] | None = None,
+    further: Sequence[Section] = (),
 ) -> Page:
     """The page of ratings of this `kind`, best first, and the pay-offs by `judge` behind them.
 
-    `titles`: what players are called, where it is not their name. The equilibrium is that of the
-    players who have all met each other; those who met the fewest are left out of it.
+    `titles`: what players are called, where it is not their name; `further`: sections below. The
+    equilibrium is that of the players who have all met each other; those who met the fewest are
+    left out of it.
     """
     kind = kind.replace("_", " ")
     table = table_of(table, [rating.name for rating in ratings], titles or {})
@@ -77,6 +79,7 @@ def leaderboard(
             cyclic_triples=cyclic_triples(payoff_NN) if len(met) > 2 else None,
         ),
         cycles_section(inside, payoff_NN),
+        *further,
     )
     warnings = [warning] if warning else []
     left_out = [name for name in table.players if name not in inside]

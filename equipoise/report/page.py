@@ -56,6 +56,7 @@ from equipoise.learners.base import FEW_STEPS
 from equipoise.ledger.benchmark_results import against_start
 from equipoise.ledger.ledger import MEETING, FinishedStage
 from equipoise.payoffs.cycles import cyclic_warning
+from equipoise.people.calibrated_judges import calibration_sections
 from equipoise.people.vote_results import people_sections
 from equipoise.players.local import Local
 from equipoise.ratings.base import Rating
@@ -115,6 +116,7 @@ def page(
         reports = judge_report(sampled.matches, sampled.judgements, run.config.utility)
         sections += judge_sections(reports, size)
     sections += people_sections(run)
+    sections += calibration_sections(run)
     if run.config.learning:
         sections.append(losses_section(list(training_curves(run)), hand_over_rows(run)))
     used = dict(totals)

@@ -111,7 +111,17 @@ def test_a_model_gives_the_answers(tmp_path):
         ({"judge": "refusal"}, "no fact 'harmful'"),
         ({"judge": lambda prompt, text: 1.0}, "gave 1 to every answer"),
     ],
-    ids=lambda given: str(given)[:40],
+    ids=[
+        "a kind misspelled",
+        "attacks misspelled",
+        "a truth that compares",
+        "no prompts",
+        "no answers",
+        "one answer",
+        "a judge that fails",
+        "no fact",
+        "one score for all",
+    ],
 )
 def test_what_cannot_be_attacked_is_said(arguments, why):
     given = {"judge": praised, "prompts": ROWS, **arguments}

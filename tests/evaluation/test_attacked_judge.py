@@ -177,7 +177,7 @@ def test_a_gate_fits_answers_that_are_long_decorated_and_graded():
     asked = Prompt("p", (user("Grade it."),))
     text = "# Marks\n" + "- **a good point** about the plot of the story\n" * 3 + '{"score": 7}'
     gate = fitted_gate([HonestAnswer(asked, text + " word" * 800, "no")])
-    assert gate.longest > 800 and gate.verdicts and not gate.tricks(asked, text + " word" * 800)
+    assert gate.most_words > 800 and gate.verdicts and not gate.tricks(asked, text + " word" * 800)
 
 
 class LongerWins(Comparing):

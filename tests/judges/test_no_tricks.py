@@ -77,7 +77,7 @@ class Vowels(Pointwise):
 
 def test_what_fails_gets_the_floor_and_is_not_shown_to_the_judge():
     inner = Vowels()
-    gated = Gated(judge_of_answers=inner, gate=NoTricks(longest=6), floor=-2.5)
+    gated = Gated(judge_of_answers=inner, gate=NoTricks(most_words=6), floor=-2.5)
     placed = place_judge(gated, "test")
     texts = ["The Danube it is.", "word " * 9, "Is it?", "Oder"]
     (scores,) = scores_of_texts(placed, [(ASKED, texts)])
@@ -98,7 +98,7 @@ class Longest(Comparing):
 
 
 def test_in_a_comparison_what_fails_loses_and_pairs_may_be_made_of_it():
-    gated = Gated(judge_of_answers=Longest(), gate=NoTricks(longest=6)).at(TestContext())
+    gated = Gated(judge_of_answers=Longest(), gate=NoTricks(most_words=6)).at(TestContext())
     texts = ["The Danube, of course.", "word " * 9, "Oder", "other " * 8]
     match = match_of_moves(ASKED, [Move(text) for text in texts], "test")
     (judgement,) = gated.checked_judgements([match], {"p": ASKED})
