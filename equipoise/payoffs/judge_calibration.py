@@ -58,7 +58,11 @@ def kappa(first_n: npt.ArrayLike, second_n: npt.ArrayLike, level: float = 0.95) 
 
 
 def kappa_and_variance(share_LL: np.ndarray) -> tuple[float, float]:
-    """κ of a table of shares, and n times its variance; both as `kappa` has them."""
+    """κ of a table of shares, and n times its variance; both as `kappa` has them.
+
+    >>> kappa_and_variance(np.array([[0.5, 0.0], [0.0, 0.5]]))
+    (1.0, 0.0)
+    """
     row_L = share_LL.sum(1)
     column_L = share_LL.sum(0)
     chance = float(row_L @ column_L)
@@ -181,7 +185,11 @@ def prediction_powered(
 
 
 def judge_weight(own_U: np.ndarray, judge_n: np.ndarray, people_n: np.ndarray) -> float:
-    """λ of `prediction_powered`: how much a judge's verdicts are worth beside votes; 0 to 1."""
+    """λ of `prediction_powered`: how much a judge's verdicts are worth beside votes; 0 to 1.
+
+    >>> judge_weight(np.array([1.0, 0.0] * 50), np.array([1.0, 0, 1, 0]), np.array([1.0, 0, 1, 0]))
+    1.0
+    """
     votes = len(people_n)
     items = len(own_U)
     if votes < 3 or items < 2:
@@ -201,7 +209,8 @@ def votes_to_settle(
     level: float = 0.95,
     power: float = 0.8,
 ) -> int | None:
-    """How many more votes would tell the rate from `even` with this power, were it where it seems.
+    """The number of further votes that would tell the rate from `even` with this power, were it where
+    it seems.
 
     By the variances that `prediction_powered` has now:
 
@@ -249,7 +258,11 @@ class CalibratedRate(NamedTuple):
 def calibrated_rate(
     verdict_U: Sequence[float], judge_n: Sequence[float], people_n: Sequence[float]
 ) -> CalibratedRate:
-    """All of a win rate's corrections; values of ½ are ties, which Rogan–Gladen leaves out."""
+    """All of a win rate's corrections; values of ½ are ties, which Rogan–Gladen leaves out.
+
+    >>> calibrated_rate([1, 1, 0, 1], [1, 0, 1, 0], [1, 0, 1, 0]).votes.mean
+    0.5
+    """
     from equipoise.payoffs.intervals import mean_interval
 
     own_U = np.asarray(verdict_U, float)
@@ -271,7 +284,11 @@ def calibrated_rate(
 
 
 def binary(values: npt.ArrayLike) -> np.ndarray:
-    """Values as numbers. Raises ValueError where one is neither 0 nor 1."""
+    """Values as numbers. Raises ValueError where one is neither 0 nor 1.
+
+    >>> binary([True, False]).tolist()
+    [1.0, 0.0]
+    """
     value_n = np.asarray(values, float)
     if not np.isin(value_n, (0.0, 1.0)).all():
         raise ValueError("verdicts must be 0 or 1; leave out ties and what is missing")
@@ -279,7 +296,11 @@ def binary(values: npt.ArrayLike) -> np.ndarray:
 
 
 def z_of(level: float) -> float:
-    """The normal quantile of a two-sided level."""
+    """The normal quantile of a two-sided level.
+
+    >>> round(z_of(0.95), 3)
+    1.96
+    """
     from scipy.special import ndtri
 
     return float(ndtri(0.5 + level / 2))

@@ -51,7 +51,7 @@ def test_players_are_calibrated_by_every_judge_and_the_judge_sees_more_than_peop
 
 
 def test_what_nobody_voted_on_counts_by_the_judge_alone(run):
-    votes(run, 10)
+    votes(run, 11)
     with RunDirectory.read(run) as opened:
         pairs = calibrated_pairs(opened)
     assert pairs and all(pair.voted >= 3 for pair in pairs)
