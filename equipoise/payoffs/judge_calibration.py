@@ -209,8 +209,7 @@ def votes_to_settle(
     level: float = 0.95,
     power: float = 0.8,
 ) -> int | None:
-    """The number of further votes that would tell the rate from `even` with this power, were it where
-    it seems.
+    """The number of further votes that would tell the rate from `even`, were it where it seems.
 
     By the variances that `prediction_powered` has now:
 
