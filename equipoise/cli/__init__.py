@@ -32,40 +32,40 @@ EXTRAS = {  # extra -> the packages that it brings and that a part may find miss
 }
 GROUPS = {  # group of `--help` -> verb -> the first line of its help
     "Train": {
-        "init": "Write a first recipe of your own, with every part tried.",
-        "rows": "Print rows of data as a model will see them, and what is left out.",
-        "recipes": "List the packaged recipes, or print where one of them differs from its paper.",
-        "plan": "Print what a run would do, and estimate its memory and time.",
-        "run": "Play a recipe, train its learners, and report what came of it.",
-        "resume": "Go on with a run that was stopped, or make it longer.",
+        "init": "Write your first recipe: it tries your data, judge and model first.",
+        "rows": "Show rows of data as a model will see them, and what is left out.",
+        "recipes": "List the packaged recipes, or show how one of them differs from its paper.",
+        "plan": "Say what a run would do, and estimate its memory, time and cost.",
+        "run": "Run a recipe: play matches, train the learners, write a report.",
+        "resume": "Continue a run that was stopped, or make it longer.",
         "sft": "Fine-tune a model on answers.",
     },
     "Measure": {
-        "status": "Say how far a run is and what it has measured.",
+        "status": "Show how far a run is and what it has measured.",
         "report": "Write the run's report, one HTML file that works offline.",
-        "evaluate": "Measure players on named sets, or by a harness, and record what they score.",
-        "compare": "Compare targets prompt by prompt: paired differences, places, one page.",
-        "best-response": "Train a fresh player against a frozen one, and say what it gets.",
-        "rate": "Rate a run's players anew, from its ledger.",
-        "judge": "Have another judge judge a run's matches.",
+        "evaluate": "Measure players on named sets or by a harness, and record the scores.",
+        "compare": "Compare runs and models prompt by prompt: differences, ranking, a page.",
+        "best-response": "Train an exploiter against a frozen player, to bound its exploitability.",
+        "rate": "Rate a run's players again from its records, by another method or judge.",
+        "judge": "Let another judge score the recorded matches of a run.",
         "attack-judge": "Attack a judge before anything is trained on it.",
     },
     "Share": {
         "export": "Export every record of a run to Parquet.",
         "merge": "Merge a generation that is an adapter into its base model.",
-        "import-scores": "Record scores that another program measured, beside their run.",
-        "import-matches": "Make a run of matches that other programs played and judged.",
+        "import-scores": "Add scores that another program measured to a run.",
+        "import-matches": "Make a run from matches that other programs played and judged.",
     },
     "Serve": {
         "serve": "Serve players or a model to any OpenAI client.",
         "chat": "Talk with a player or a model.",
         "vote": "Let people vote on answers of a run's players.",
-        "play": "Take a seat in a game against a run's players.",
-        "sampler": "Print and run `vllm serve` as a run's sampler needs it, until Ctrl-C.",
+        "play": "Play a game against a run's players yourself.",
+        "sampler": "Start vLLM with the flags that a run's sampler needs.",
     },
     "Repair": {
         "doctor": "Check what this machine has, and that the parts work on it.",
-        "check": "Say what of a run's folder is whole, and what can be saved.",
+        "check": "Check a run's folder for damage, and say what can be repaired.",
     },
 }
 VERBS = {verb: text for verbs in GROUPS.values() for verb, text in verbs.items()}
@@ -105,7 +105,7 @@ class GameGroup(PlainGroup):
 
     def __init__(self, game: str, paths: dict[str, str]) -> None:
         """`paths` are verb -> "module:function"."""
-        text = f"Verbs of {game}: {', '.join(paths)}."
+        text = f"Commands for {game} runs: {', '.join(paths)}."
         super().__init__(name=game, help=text, rich_help_panel="Games", rich_markup_mode=None)
         self.no_args_is_help = True
         self.paths = paths

@@ -21,7 +21,7 @@ Mend = Annotated[
 
 
 def check(folder: RunFolder, mend: Mend = False, json: Json = False) -> None:
-    """Say what of a run's folder is whole, and what can be saved.
+    """Check a run's folder for damage, and say what can be repaired.
 
     The ledger's pages and records, the configuration, and every file of weights by its checksum.
     The exit code is 2 where something is damaged or missing. An export's folder, or one Parquet

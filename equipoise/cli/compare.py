@@ -59,7 +59,7 @@ def compare(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Compare targets prompt by prompt: paired differences, places, one page.
+    """Compare runs and models prompt by prompt: differences, ranking, a page.
 
     Answers that are missing are played once and recorded: a run's in the run, a model's below
     --keep. Every difference has an interval, and all of them are corrected for how many they are.

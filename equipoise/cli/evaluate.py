@@ -84,7 +84,9 @@ Out = Annotated[
 HarnessKind = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="measure by this harness and not by --on: lm_eval", show_default=False
+        metavar="NAME",
+        help="measure with this harness instead of --on: lm_eval",
+        show_default=False,
     ),
 ]
 Tasks = Annotated[
@@ -93,7 +95,7 @@ Tasks = Annotated[
 Limit = Annotated[
     float | None,
     typer.Option(
-        help="documents of each of the harness's tasks; below 1 their share", show_default="all"
+        help="how many documents of each task; below 1, which share of them", show_default="all"
     ),
 ]
 HarnessArgs = Annotated[
@@ -135,9 +137,9 @@ def evaluate(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Measure players on named sets, or by a harness, and record what they score.
+    """Measure players on named sets or by a harness, and record the scores.
 
-    Nothing is trained, and what is recorded is not asked again. Of a run, the start and the newest
+    Nothing is trained, and nothing recorded is asked again. Of a run, the start and the newest
     generation of everyone who learns are measured where no player is named.
     """
     from equipoise.api import functions as api
@@ -294,18 +296,18 @@ def import_scores(
         str,
         typer.Argument(
             metavar="RUN@PLAYER[@GENERATION]",
-            help="whose scores they are; without a generation the newest",
+            help="the player that was measured; without a generation the newest",
         ),
     ],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="what the other program wrote")
+        list[Path], typer.Argument(metavar="FILE...", help="the files that the other program wrote")
     ],
     source: Annotated[
         str,
         typer.Option(
             "--from",
             metavar="SOURCE",
-            help="who wrote the files: lm_eval, evalscope, inspect, alpaca_eval, "
+            help="the program that wrote the files: lm_eval, evalscope, inspect, alpaca_eval, "
             "arena_hard, mt_bench or verifiers",
         ),
     ],
@@ -321,7 +323,7 @@ def import_scores(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Record scores that another program measured, beside their run.
+    """Add scores that another program measured to a run.
 
     `status`, `report` and `export` show them with their source.
     """

@@ -20,8 +20,8 @@ def import_matches(
         typer.Option(
             "--from",
             metavar="SOURCE",
-            help="who wrote the files: mnpo, sparta, gtalign, lmarena, textarena, verifiers or "
-            "equipoise",
+            help="the program that wrote the files: mnpo, sparta, gtalign, lmarena, textarena, "
+            "verifiers or equipoise",
         ),
     ],
     out: Annotated[Path, typer.Option(help="the run directory to make")],
@@ -31,7 +31,7 @@ def import_matches(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a run there")] = False,
     json: Json = False,
 ) -> None:
-    """Make a run of matches that other programs played and judged.
+    """Make a run from matches that other programs played and judged.
 
     `rate`, `judge` and `report` work on it as on any run; nobody plays or learns.
     """

@@ -27,7 +27,7 @@ On = Annotated[
     str,
     typer.Option(
         metavar="HARDWARE",
-        help="plan for accelerators that need not be here: 8xH100-80GB, or "
+        help="plan for other hardware than this machine: 8xH100-80GB, or "
         "GPUS,MEMORY,TFLOPS,BANDWIDTH (GB, dense bfloat16, GB/s), as 8,80,989,3350",
         show_default="this machine",
     ),
@@ -43,7 +43,7 @@ def plan(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print what a run would do, and estimate its memory and time.
+    """Say what a run would do, and estimate its memory, time and cost.
 
     The answer comes first: whether it can run, how long, how much memory, at what cost. No weights
     are loaded.

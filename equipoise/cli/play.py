@@ -53,11 +53,11 @@ PromptText = Annotated[
 JudgeOption = Annotated[
     str,
     typer.Option(
-        help="who says how it went: a kind of judge, or YAML",
+        help="the judge of the match: a kind of judge, or YAML",
         show_default="the run's judge, where it asks no model",
     ),
 ]
-Name = Annotated[str, typer.Option(help="yours, as it shall stand in the records")]
+Name = Annotated[str, typer.Option(help="your name in the records")]
 Page = Annotated[bool, typer.Option("--page", help="serve a page to play on instead")]
 
 
@@ -75,7 +75,7 @@ def play(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Take a seat in a game against a run's players.
+    """Play a game against a run's players yourself.
 
     In the terminal, or with --page on a page. A match that is played to its end is recorded under
     your name.
@@ -187,7 +187,7 @@ def vote(
     part: Annotated[
         Literal["held_out", "train", "test"] | None,
         typer.Option(
-            help="whose answers are shown",
+            help="the part of the run whose answers are shown",
             show_default="the first part with two answers to choose from",
         ),
     ] = None,

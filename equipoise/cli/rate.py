@@ -40,7 +40,7 @@ def rate(
     judge: Annotated[
         str,
         typer.Option(
-            help="whose judgements count, as the ledger names the judge; human: people's votes",
+            help="the judge whose scores count, by its name in the ledger; human: people's votes",
             show_default="the run's",
         ),
     ] = "",
@@ -48,9 +48,9 @@ def rate(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Rate a run's players anew, from its ledger.
+    """Rate a run's players again from its records, by another method or judge.
 
-    By the training matches, after every generation, or the whole league by held-out pay-offs.
+    By the training matches, after each generation; or the whole league, by held-out pay-offs.
     """
     from equipoise.api.handle import Run
 
@@ -113,7 +113,7 @@ def judge(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Have another judge judge a run's matches.
+    """Let another judge score the recorded matches of a run.
 
     Nothing is played; its judgements are recorded beside the run's.
     """

@@ -70,11 +70,11 @@ def init(
     set: Set = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Write a first recipe of your own, with every part tried.
+    """Write your first recipe: it tries your data, judge and model first.
 
-    Rows are read, the judge is asked once, the adapter is built, endpoints are asked whether they
-    are there; batch, passes, learning rate and counts are chosen so that the run can learn in
-    time. On a terminal it asks for the model, the data and the judge.
+    It reads your rows, asks the judge once, builds the adapter and checks that endpoints answer.
+    It chooses batch size, epochs, learning rate and counts so that the run can learn within
+    --hours. On a terminal it asks for the model, the data and the judge.
     """
     from equipoise.blocks.terminal import show_notes
     from equipoise.errors import ConfigError
@@ -202,7 +202,7 @@ def recipes(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the packaged recipes, or print where one of them differs from its paper.
+    """List the packaged recipes, or show how one of them differs from its paper.
 
     The list leaves out variants, such as baselines and other hardware: `equipoise recipes NAME`
     shows those of a recipe. With --json all are listed.

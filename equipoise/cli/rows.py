@@ -42,7 +42,7 @@ def rows(
     schemas: Schemas = False,
     json: Json = False,
 ) -> None:
-    """Print rows of data as a model will see them, and what is left out.
+    """Show rows of data as a model will see them, and what is left out.
 
     The exit code is 2 where a row would stop a run.
     """

@@ -38,7 +38,7 @@ def run(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Play a recipe, train its learners, and report what came of it."""
+    """Run a recipe: play matches, train the learners, write a report."""
     from equipoise.api import functions as api
 
     played = api.run(recipe, set, out, overwrite=overwrite, progress=not json)
@@ -52,12 +52,12 @@ def resume(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Go on with a run that was stopped, or make it longer.
+    """Continue a run that was stopped, or make it longer.
 
-    What is recorded is not done again. `-s generations=6` adds to it; `-s` may also raise what
-    limits a run: budgets, time-outs, max_unjudged. What would change recorded results is refused by
-    name, and config.yaml may not be edited. A run that somebody else began and that executes, sends
-    or reads anything beyond itself is resumed only with --trust.
+    Nothing that is recorded is done again. `-s generations=6` makes the run longer. `-s` may also
+    raise its limits: budgets, time-outs, max_unjudged. A setting that would change recorded results
+    is refused, and so is an edited config.yaml. A run that somebody else started, and that
+    executes, sends or reads anything outside its folder, is resumed only with --trust.
     """
     from equipoise.api.handle import Run, ask_for_trust
 
@@ -138,7 +138,7 @@ def best_response(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Train a fresh player against a frozen one, and say what it gets.
+    """Train an exploiter against a frozen player, to bound its exploitability.
 
     It plays the run's own game, prompts and judge, for what it gets alone, and as many generations
     as the run had unless `-s generations=…` says otherwise. The exploiter has a run directory of

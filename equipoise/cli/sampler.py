@@ -33,7 +33,7 @@ def sampler(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print and run `vllm serve` as a run's sampler needs it, until Ctrl-C.
+    """Start vLLM with the flags that a run's sampler needs.
 
     vLLM has an environment of its own.
     """

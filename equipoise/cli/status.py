@@ -12,7 +12,7 @@ from equipoise.system.command_options import Json, RunFolder, Trust, say, show
 
 
 def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
-    """Say how far a run is and what it has measured."""
+    """Show how far a run is and what it has measured."""
     from equipoise.api.handle import Run
 
     facts = Run(folder, trust=trust).status()
@@ -103,11 +103,12 @@ def report(
     leaderboard: Annotated[
         bool,
         typer.Option(
-            "--leaderboard", help="instead, who beats whom: ratings, equilibrium and cycles"
+            "--leaderboard", help="write a leaderboard instead: ratings, equilibrium and cycles"
         ),
     ] = False,
     judge: Annotated[
-        str, typer.Option(help="whose judgements the leaderboard counts", show_default="the run's")
+        str,
+        typer.Option(help="the judge whose scores the leaderboard uses", show_default="the run's"),
     ] = "",
     trust: Trust = False,
 ) -> None:

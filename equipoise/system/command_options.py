@@ -66,22 +66,25 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="let the run execute, send and read what it names, though somebody else began it",
+        help="allow a run that somebody else started to execute code, send texts and read files "
+        "that its settings name",
     ),
 ]
 Host = Annotated[
-    str, typer.Option(help="the address to listen on; 0.0.0.0: every one of this machine")
+    str, typer.Option(help="the address to listen on; 0.0.0.0 lets other machines connect")
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="the port; 0 takes any free one")]
 TokenEnv = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="the variable that holds the token which clients must send",
+        help="the environment variable with the token that clients must send",
         show_default="a fresh token",
     ),
 ]
-NoToken = Annotated[bool, typer.Option("--no-token", help="ask for no token; on this machine only")]
+NoToken = Annotated[
+    bool, typer.Option("--no-token", help="ask for no token; only for clients on this machine")
+]
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def serves(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return with_options
 
 
-Json = Annotated[bool, typer.Option("--json", help="print facts as JSON, and nothing else")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else")]
 
 
 def _set_machine(context: typer.Context, option: typer.CallbackParam, value: str) -> None:
@@ -152,7 +155,7 @@ def machine_options(
         _machine_option(
             "EQUIPOISE_LAUNCH_PREFIX",
             "COMMAND",
-            "goes before the command of learner.launch, to start it once on each machine: "
+            "a command that starts the training of learner.launch once on each machine: "
             "'srun --nodes=2 --ntasks-per-node=1'",
         ),
     ] = "",
@@ -161,7 +164,8 @@ def machine_options(
         _machine_option(
             "EQUIPOISE_RAY_ADDRESS",
             "ADDRESS",
-            "the Ray cluster of `executor: ray`, or auto; without it one of this machine",
+            "the address of a Ray cluster for `executor: ray`, or auto; without it a cluster is "
+            "started on this machine",
         ),
     ] = "",
     proxy: Annotated[
@@ -169,8 +173,8 @@ def machine_options(
         _machine_option(
             "EQUIPOISE_PROXY",
             "URL",
-            "the proxy of endpoints' requests, which sees the key on the way to http://; "
-            "environment: what HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE name",
+            "the proxy for requests to endpoints (it can read keys that are sent to http://); "
+            "environment: use HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE",
         ),
     ] = "",
 ) -> None:
