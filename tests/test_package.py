@@ -168,5 +168,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     index = (tmp_path / "docs" / "index.html").read_text()
     for page in (ROOT / "docs").glob("*.md"):
         assert f"{page.stem}.html" in index or page.stem == "index"
+    for picture in (ROOT / "docs").glob("*.png"):
+        assert (tmp_path / "_images" / picture.name).is_file()
     api = (tmp_path / "docs" / "api.html").read_text()
     assert "equipoise.solvers.zero_sum.nash" in api

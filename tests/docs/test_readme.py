@@ -58,3 +58,14 @@ def test_the_index_names_every_page():
     index = (ROOT / "docs" / "index.md").read_text()
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
     assert pages <= set(re.findall(r"\]\(([\w.]+\.md)\)", index))
+
+
+def test_an_index_names_every_page_below_it():
+    """A page that no index names has no place in the site."""
+    docs = ROOT / "docs"
+    named = set()
+    for index in (docs / "index.md", docs / "claims" / "index.md"):
+        links = re.findall(r"\]\(([^)#:]+\.md)", index.read_text())
+        named |= {(index.parent / link).resolve() for link in links}
+    below = {*(docs / "claims").glob("*.md"), *(docs / "lab").glob("*.md")}
+    assert below <= named
