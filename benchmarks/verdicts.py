@@ -18,7 +18,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.claims import ASKED, CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose
+from benchmarks.claims import (
+    ASKED,
+    CLAIMS,
+    DESIGNED,
+    REAL_MODELS,
+    TABLE_GAMES,
+    TRIALS,
+    Claim,
+    Dose,
+)
 from benchmarks.comparing import FEW, Word, crossed_difference, word_of
 from benchmarks.running import slope_of_logarithms
 from equipoise.payoffs.intervals import Interval
@@ -51,7 +60,9 @@ FIGURE = re.compile(
 
 # Name -> claim: those of the table of claims, and those that other pages speak of.
 KNOWN = {
-    claim.name: claim for trial in (TABLE_GAMES | DESIGNED).values() for claim in trial.claims
+    claim.name: claim
+    for trial in (TABLE_GAMES | REAL_MODELS | DESIGNED).values()
+    for claim in trial.claims
 } | CLAIMS
 
 

@@ -39,6 +39,7 @@ GROUPS = {  # group of `--help` -> verb -> the first line of its help
         "run": "Run a recipe: play matches, train the learners, write a report.",
         "resume": "Continue a run that was stopped, or make it longer.",
         "sft": "Fine-tune a model on answers.",
+        "warm-start": "Teach a model what a game needs before it begins.",
     },
     "Measure": {
         "status": "Show how far a run is and what it has measured.",
@@ -92,6 +93,7 @@ FILES = {
     "judge": "rate",
     "best-response": "run",
     "sft": "model_verbs",
+    "warm-start": "model_verbs",
     "merge": "model_verbs",
     "vote": "play",
 }  # verbs in another's file

@@ -1,5 +1,5 @@
-"""Verbs that write a model: `equipoise sft`, one that is fine-tuned on answers, and `merge`, an
-adapter and its base as one.
+"""Verbs that write a model: `equipoise sft`, one that is fine-tuned on answers, `warm-start`, the
+start that a game needs, and `merge`, an adapter and its base as one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from equipoise.errors import ConfigError
-from equipoise.system.command_options import Json, Push, Trust, say, show
+from equipoise.system.command_options import Json, Push, Trust, override, say, show
 
 if TYPE_CHECKING:
     from equipoise.api.fine_tune import FineTuned
@@ -167,6 +167,53 @@ def tuned_facts(tuned: FineTuned) -> dict[str, Any]:
     counts = {reason: len(places) for reason, places in tuned.left_out.items()}
     facts = {"examples": tuned.examples, "left_out": counts}
     return {"model": str(tuned.model), **tuned.metrics, **facts}
+
+
+def warm_start(
+    kind: Annotated[
+        str, typer.Argument(help="the start's kind, such as forms, or a YAML file of its settings")
+    ],
+    model: Annotated[
+        str, typer.Argument(help="a causal language model: hub id, folder, GGUF file, or builtin")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="the folder in which starts are kept, each under its hash")
+    ] = Path("runs/starts"),
+    set: Annotated[list[str], override("a setting of the start: training.epochs=2")] = [],  # noqa: B006
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="teach it anew where it is there")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Teach a model what a game needs before it begins.
+
+    Prints the gates that the start has to pass, then its folder, in which each player has an
+    adapter. What was taught before is read, not taught again. Where a gate is not met it ends with
+    code 2, so that nothing is played.
+    """
+    from dataclasses import asdict
+
+    from equipoise.api import warm_start as starts
+    from equipoise.blocks.terminal import Display, terminal
+    from equipoise.runs import recipe_loader
+
+    start = recipe_loader.component(starts.WarmStart, kind, set, "warm-start")
+    with Display(console=terminal(stderr=True), silent=json) as display:
+        taught = starts.warm_start(start, model, out, overwrite=overwrite, monitor=display)
+    if json:
+        adapters = {name: str(path) for name, path in taught.adapters.items()}
+        gates = [{**asdict(gate), "met": gate.is_met} for gate in taught.gates]
+        facts = {"start": str(taught.folder), "adapters": adapters, "gates": gates}
+        show({**facts, "seconds": taught.seconds, "was_there": taught.was_there})
+    else:
+        rows = sum(taught.examples.values())
+        verb = "was there already, taught" if taught.was_there else "taught"
+        say(f"start {verb} on {rows:,} rows in {taught.seconds:.0f} s", err=True)
+        for gate in taught.gates:
+            say(f"gate  {gate.text()}", err=True)
+    starts.check_gates(taught)
+    if not json:
+        say(taught.folder)
 
 
 def checked_rule(name: str) -> TooLong:

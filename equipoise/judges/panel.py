@@ -44,9 +44,10 @@ class Panel(Judge):
                         are criteria: each two answers meet by each, and its own scores are a
                         utility by its name
 
-    A panel holds either members that compare answers or members that grade them alone; with prosper
-    any. Votes carry the members' names: each grade, or each comparison of a comparing member. A
-    panel does not weigh its members anew under later ratings.
+    Members that compare a match's answers may stand beside members that grade each alone: their
+    scores are multiplied, or their preferences counted; a mean of them needs one scale. Votes carry
+    the members' names: each grade, or each comparison of a comparing member. A panel does not weigh
+    its members anew under later ratings.
     """
 
     kind: Literal["panel"] = "panel"
@@ -90,11 +91,14 @@ class Panel(Judge):
             if "@" in name or name in ("", "score" if self._keeps_members else ""):
                 raise ValueError(f"judges: '{name}' can be no member's name; choose another")
         alone = [name for name, judge in self.judges.items() if not judge.compares]
-        if alone and len(alone) < len(self.judges) and self.how != "prosper":
-            others = [name for name in self.judges if name not in alone]
+        comparing = [name for name in self.judges if name not in alone]
+        scales = {judge.score_range for judge in self.judges.values()}
+        one_scale = self.standardise or (len(scales) == 1 and None not in scales)
+        if alone and comparing and self.how in ("mean", "median") and not one_scale:
             raise ValueError(
-                f"judges: {', '.join(others)} compare answers and {', '.join(alone)} "
-                "judge them alone; a panel holds judges of one sort"
+                f"judges: {', '.join(comparing)} compare answers and {', '.join(alone)} "
+                f"judge them alone, on other scales, so that their {self.how} means nothing; set "
+                "standardise: true, or how: product or majority"
             )
         if self.at_least > len(self.judges):
             raise ValueError(f"at_least: {self.at_least} of {len(self.judges)} can never agree")

@@ -5,8 +5,8 @@
 
 Decoder models with a classification head read the K numbers at a row's last token that is not
 padding by its id. That of a text's end would move the reading, so a model without a padding id gets
-one that ends no text. Of next tokens, rows are padded on the right, and only the positions at which
-some row ends are projected to the vocabulary, where the model allows.
+one that ends no text. Of next tokens, rows are padded on the right, and only the positions that are
+read are projected to the vocabulary, where the model allows.
 """
 
 import inspect
@@ -118,11 +118,15 @@ class SequenceScores:
 
 @dataclass(frozen=True, slots=True)
 class NextToken:
-    """Log-probabilities in nats of the given tokens and of `likeliest`; NaN where logits are."""
+    """Log-probabilities in nats of the given tokens and of `likeliest`; NaN where logits are.
+
+    `word` is that of a word of several tokens, where one was read too.
+    """
 
     logprobs: tuple[float, ...]
     likeliest: int
     highest: float
+    word: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -131,13 +135,21 @@ class NextToken:
 
 
 def next_tokens(
-    model: Any, rows: Sequence[Sequence[int]], tokens: Sequence[int], pad_id: int, batch_size: int
+    model: Any,
+    rows: Sequence[Sequence[int]],
+    tokens: Sequence[int],
+    pad_id: int,
+    batch_size: int,
+    word: Sequence[int] = (),
 ) -> list[NextToken]:
-    """The log-probabilities of `tokens` after each row; raises as `read_once`."""
+    """The log-probabilities of `tokens` after each row, and of `word` in the same reading.
+
+    Raises as `read_once`.
+    """
     return read_once(
         rows,
         batch_size,
-        lambda batch: read_next(model, batch, tokens, pad_id),
+        lambda batch: read_next(model, batch, tokens, pad_id, word),
         "the guard",
         "batch_size, longest or max_length",
     )
@@ -145,28 +157,42 @@ def next_tokens(
 
 @torch.inference_mode()
 def read_next(
-    model: Any, rows: Sequence[Sequence[int]], tokens: Sequence[int], pad_id: int
+    model: Any,
+    rows: Sequence[Sequence[int]],
+    tokens: Sequence[int],
+    pad_id: int,
+    word: Sequence[int] = (),
 ) -> list[NextToken]:
-    ids_BT = pad_sequence(
-        [torch.tensor(row) for row in rows], batch_first=True, padding_value=pad_id
-    )
+    """`next_tokens` of one batch. The word's tokens but the last stand behind each row, where no
+    earlier position sees them.
+    """
+    longer = [torch.tensor([*row, *word[:-1]]) for row in rows]
+    ids_BT = pad_sequence(longer, batch_first=True, padding_value=pad_id)
     last_B = torch.tensor([len(row) - 1 for row in rows])
-    kept, place_B = last_B.unique(return_inverse=True)
+    place_BW = last_B[:, None] + torch.arange(max(1, len(word)))
+    kept, index_BW = place_BW.unique(return_inverse=True)
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         inputs = {"logits_to_keep": kept.to(model.device)}
     else:
         inputs = {}
-        place_B = last_B
+        index_BW = place_BW
     ids_BT = ids_BT.to(model.device)
     # [B, U, V]: U of the T positions, those at which some row ends.
     logits_BUV = model(input_ids=ids_BT, use_cache=False, **inputs).logits
     device = logits_BUV.device
     row_B = torch.arange(len(rows), device=device)
-    logits_BV = logits_BUV[row_B, place_B.to(device)].float()
-    logprob_BV = torch.log_softmax(logits_BV, -1)
+    index_BW = index_BW.to(device)
+    logprob_BV = torch.log_softmax(logits_BUV[row_B, index_BW[:, 0]].float(), -1)
     highest_B, likeliest_B = logprob_BV.max(-1)  # NaN in a row makes all of it NaN
     logprob_BK = logprob_BV[:, list(tokens)]
-    results = zip(logprob_BK.tolist(), likeliest_B.tolist(), highest_B.tolist(), strict=True)
+    word_B = torch.zeros(len(rows), device=device) if word else torch.full_like(highest_B, math.nan)
+    for place, token in enumerate(word):
+        at_place_BV = logits_BUV[row_B, index_BW[:, place]].float()
+        word_B = word_B + torch.log_softmax(at_place_BV, -1)[:, token]
+    columns = (logprob_BK, likeliest_B, highest_B, word_B)
     return [
-        NextToken(tuple(logprobs), likeliest, highest) for logprobs, likeliest, highest in results
+        NextToken(tuple(logprobs), likeliest, highest, of_word)
+        for logprobs, likeliest, highest, of_word in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
     ]

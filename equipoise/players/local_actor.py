@@ -263,8 +263,8 @@ class LocalActor:
     def word_probabilities(
         self, views: Sequence[View], words: Sequence[str]
     ) -> list[WordProbabilities | str]:
-        """The chance of each of `words` to begin the answers: a reading, one more for a longer
-        word.
+        """The chance of each of `words` to begin the answers, by one reading; each word of several
+        tokens but the first needs one more.
 
         "1" counts without "10", where that is another word.
         """
@@ -292,14 +292,18 @@ class LocalActor:
         if not prompts:
             return []
         firsts = [word[0] for word in words]
+        longer = next((word for word in words if len(word) > 1), [])
         pad = self._encoding.pad_id
         size = self.player.batch_size
         with self._model() as model:
-            next_of_row = next_tokens(model, prompts, firsts, pad, size)
+            next_of_row = next_tokens(model, prompts, firsts, pad, size, longer)
         columns = []
         for k, word in enumerate(words):
-            logprobs = [row.logprobs[k] for row in next_of_row]
-            if len(word) > 1:
+            if len(word) == 1:
+                logprobs = [row.logprobs[k] for row in next_of_row]
+            elif word == longer:
+                logprobs = [row.word for row in next_of_row]
+            else:
                 logprobs = self.token_sums(prompts, [word] * len(prompts))
             columns.append([math.exp(logprob) for logprob in logprobs])
         rows = zip(*columns, strict=True)

@@ -14,7 +14,7 @@ import yaml
 
 from benchmarks import __main__ as every_benchmark
 from benchmarks import cyclic_preferences, history, optimism, pool, strangers_jobs, tables, verdicts
-from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose, Trial
+from benchmarks.claims import CLAIMS, DESIGNED, REAL_MODELS, TABLE_GAMES, TRIALS, Claim, Dose, Trial
 from benchmarks.comparing import bounded, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from benchmarks.experiment import Experiment, best_settings, chosen, joined
@@ -65,7 +65,8 @@ def test_the_check_fails_where_a_page_says_another_word(monkeypatch, tmp_path, c
 
 
 def test_no_two_claims_have_the_same_name():
-    trials = [*TRIALS.values(), *DESIGNED.values(), *TABLE_GAMES.values()]
+    tables = (TRIALS, DESIGNED, REAL_MODELS, TABLE_GAMES)
+    trials = [trial for table in tables for trial in table.values()]
     assert len(verdicts.KNOWN) == sum(len(trial.claims) for trial in trials)
 
 

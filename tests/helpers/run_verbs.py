@@ -37,6 +37,7 @@ WITHOUT_RUNS = [
     "recipes",
     "doctor",
     "sft",
+    "warm-start",
     "sampler",
     "traces",
     "rows",

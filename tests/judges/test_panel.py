@@ -135,12 +135,24 @@ def test_whether_a_panels_scores_compare_follows_its_members_and_its_rule():
     assert panel([RIGHT, BRIEF], how="majority").compares
     assert panel([RIGHT, BRIEF], standardise=True).compares
     assert panel([pairwise("A"), pairwise("B")]).compares
+    assert panel([pairwise("A"), RIGHT]).compares
+    assert panel([pairwise("A"), BRIEF], how="majority").compares
+
+
+def test_members_that_compare_and_members_that_grade_are_multiplied():
+    """Of the second match the first answer is right, and longer, so that it is not preferred."""
+    prefers = {"kind": "panel", "how": "majority", "judges": {"brief": BRIEF, "same": BRIEF}}
+    judges = {"prefers": prefers, "right": RIGHT}
+    [judgement] = judge(judges, match("4", "five"), how="product")
+    assert {seat: row["score"] for seat, row in judgement.scores.items()} == {"1": 1, "2": 0}
+    [judgement] = judge(judges, match(" 4 ", "5"), how="product")
+    assert {seat: row["score"] for seat, row in judgement.scores.items()} == {"1": 0, "2": 0}
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"judges": {"x": pairwise("A"), "y": RIGHT}}, "x compare .* y "),
+        ({"judges": {"x": pairwise("A"), "y": BRIEF}}, "x compare .* y judge them alone"),
         ({"judges": [RIGHT, BRIEF], "at_least": 3}, "3 of 2 can never agree"),
         ({"judges": {"a@b": RIGHT, "c": RIGHT}}, "'a@b' can be no member's name"),
         ({"judges": {"score": RIGHT, "c": RIGHT}, "how": "least"}, "'score' can be no member"),

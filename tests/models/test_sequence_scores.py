@@ -170,3 +170,17 @@ def test_the_program_takes_what_the_system_says():
 
     taken = device.program_memory()
     assert 1e8 < taken <= 1.05 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_word_of_two_tokens_is_read_in_the_same_pass(keeps):
+    model = Next(keeps)
+    rows = [[9, 1], [2], [5, 5, -3]]
+    read = next_tokens(model, rows, [2, 0], 8, 3, [1, 2])
+    plain = next_tokens(Next(keeps), rows, [2, 0], 8, 3)
+    for row, alone, last in zip(read, plain, (1, 2, -3), strict=True):
+        assert row.logprobs == alone.logprobs  # a later token changes nothing before it
+        first = torch.log_softmax(torch.tensor([last, 0.0, -last]), 0)[1]
+        second = torch.log_softmax(torch.tensor([1.0, 0.0, -1.0]), 0)[2]  # behind the token 1
+        assert row.word == pytest.approx(float(first + second), abs=1e-6)
+    assert model.kept == ([[0, 1, 2, 3]] if keeps else [])

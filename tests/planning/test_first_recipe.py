@@ -416,7 +416,7 @@ def test_an_arena_of_served_models_is_written_with_limits_of_money(
         *["--prices", "2,4", "--money", "3", *settings(prompts__held_out=4)],
     )
     assert made.code == 2
-    assert "pairwise2 compare" in made.err or "judges of one sort" in made.err
+    assert "judge them alone, on other scales" in made.err
     made = command(
         *[*given, *models, "--judge", f"{url}=judge"],
         *["--prices", "2,4", "--money", "3", *settings(prompts__held_out=4)],

@@ -2,6 +2,7 @@
 stop a batch.
 """
 
+import math
 import subprocess
 import sys
 
@@ -290,3 +291,22 @@ def test_products_in_bfloat16_cast_weights_once_and_give_them_back(model_folder,
     assert model.get_output_embeddings().weight is head
     if model.config.tie_word_embeddings:
         assert head is model.get_input_embeddings().weight
+
+
+@pytest.mark.long
+def test_grades_up_to_ten_take_one_reading(monkeypatch, model_folder):
+    actor = player(model_folder("llama")).open(None, Resources())
+    calls = []
+    monkeypatch.setattr(type(actor), "token_sums", lambda *_: calls.append("again"))
+    views = [View((user("1 and 2"),)), View((user("3"),))]
+    words = [str(grade) for grade in range(1, 11)]
+    readings = actor.word_probabilities(views, words)
+    lengths = {len(actor._encoding.text_ids(word)) for word in words}
+    assert lengths == {1, 2}
+    assert calls == []
+    monkeypatch.undo()
+    prompts, _ = actor.read(views)
+    ten = actor._encoding.text_ids("10")
+    sums = actor.token_sums(list(prompts.values()), [ten, ten])
+    for reading, total in zip(readings, sums, strict=True):
+        assert reading.probabilities[-1] == pytest.approx(math.exp(total), rel=1e-3)

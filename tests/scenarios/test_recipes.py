@@ -37,6 +37,17 @@ OWN = {
     ),
     "quickstart": SMALL,
     "prosper_clerks": SMALL,
+    "smollm2_cycle": settings(
+        generations=1,
+        prompts__per_generation=12,
+        prompts__held_out=8,
+        policy__model="builtin",
+        policy__max_length=128,
+        policy__max_new_tokens=12,
+        judge__judges__relevant__embedding="hashed",
+        judge__judges__relevant__threshold=1.0,  # answers of no form are told apart by this alone
+        evaluate__judge__embedding="hashed",
+    ),
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
 }

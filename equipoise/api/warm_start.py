@@ -1,0 +1,259 @@
+"""Starts that are taught before a game: rows, fine-tuning, and the gates that a start must pass.
+
+A small pretrained model has no signal in most games: it never refuses, never grades, never writes a
+game's blocks. A warm start makes rows (by rule, or around the model's own sampled answers; never
+rows that are measured later), teaches an adapter for each player on one base, and measures what a
+game needs of them. It is kept under a hash of all that went in, so that arms and seeds share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from equipoise import seeds
+from equipoise.api.fine_tune import fine_tune
+from equipoise.component import Component
+from equipoise.errors import DataError, NoSignal
+from equipoise.learners.sft_learner import SFT, Example
+from equipoise.models.adapters import Lora, resolve
+from equipoise.models.resources import Resources
+from equipoise.players.base import WordProbabilities
+from equipoise.players.local import Local
+from equipoise.players.local_actor import LocalActor
+from equipoise.players.population import Population
+from equipoise.runs.monitor import Monitor, Silent
+from equipoise.system.folder import write_folder
+from equipoise.types import Message, Move, View
+
+GATES = "gates.json"
+Chat = Sequence[Message]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A number that a start must have: from `least` to `most`, over `count` answers or rows."""
+
+    title: str
+    value: float
+    least: float
+    most: float
+    count: int
+
+    @property
+    def is_met(self) -> bool:
+        """True if the number lies within its bounds."""
+        return self.least <= self.value <= self.most
+
+    def text(self) -> str:
+        """The gate as a line."""
+        if self.most >= 1:
+            bounds = f"at least {self.least:.2f}"
+        elif self.least <= 0:
+            bounds = f"at most {self.most:.2f}"
+        else:
+            bounds = f"{self.least:.2f} to {self.most:.2f}"
+        word = "ok" if self.is_met else "NOT MET"
+        return f"{self.title}: {self.value:.2f} of {self.count:,} ({bounds})  {word}"
+
+
+class StartModel:
+    """A base model with or without an adapter, as warm starts sample and read it."""
+
+    def __init__(self, model: str, start: WarmStart, resources: Resources) -> None:
+        self.model = model
+        self.start = start
+        self.resources = resources
+
+    def answers(
+        self,
+        chats: Sequence[Chat],
+        *,
+        adapter: Path | None = None,
+        temperature: float = 0.7,
+        max_new_tokens: int = 64,
+        seed: int = 0,
+    ) -> list[Move]:
+        """An answer to each chat."""
+        settings = {"temperature": temperature, "top_p": 0.95, "max_new_tokens": max_new_tokens}
+        dice = [seeds.child(self.start.seed, "warm start", seed, row) for row in range(len(chats))]
+        views = [View(tuple(chat)) for chat in chats]
+        with self.opened(adapter, settings) as actor:
+            return actor.act(views, dice)
+
+    def word_probabilities(
+        self, chats: Sequence[Chat], words: Sequence[str], adapter: Path | None = None
+    ) -> list[WordProbabilities | str]:
+        """The chance of each of `words` to begin each answer, or why it is not known."""
+        views = [View(tuple(chat)) for chat in chats]
+        with self.opened(adapter, {}) as actor:
+            return actor.word_probabilities(views, words)
+
+    @contextmanager
+    def opened(self, adapter: Path | None, settings: Mapping[str, Any]):
+        """The model as an actor, in the precision in which a run's players carry it."""
+        given = {
+            "model": self.model,
+            "max_length": self.start.max_length,
+            "batch_size": self.start.batch_size,
+            "precision": "bf16",
+            **settings,
+        }
+        if adapter is not None:
+            given |= {"adapter": str(adapter), "lora": self.start.lora}
+        population = Population({}, Path(), resources=self.resources)
+        actor = population.actor(Local.model_validate(given))
+        assert isinstance(actor, LocalActor)
+        try:
+            yield actor
+        finally:
+            actor.close()
+
+
+class WarmStart(Component):
+    """Rows to teach the players of a game before it begins, and the gates that they must pass."""
+
+    KINDS: ClassVar = {}
+
+    seed: int = Field(0, ge=0, description="seed of the rows, of sampling and of training")
+    lora: Lora = Field(
+        default_factory=lambda: Lora.model_validate({}), description="the adapters' shape"
+    )
+    max_length: int = Field(384, ge=2, description="tokens of a chat and its answer")
+    batch_size: int = Field(64, ge=1, description="answers that are sampled at once")
+    training: SFT = Field(
+        default_factory=lambda: SFT.model_validate({"learning_rate": 5e-4, "batch_size": 16}),
+        description="the fine-tuning",
+    )
+
+    @abstractmethod
+    def rows(self, model: StartModel) -> Mapping[str, Sequence[Example]]:
+        """Player -> the chats and answers that its adapter learns; `model` samples its own."""
+
+    @abstractmethod
+    def gates(self, model: StartModel, adapters: Mapping[str, Path]) -> list[Gate]:
+        """The numbers that the taught adapters must have."""
+
+    def files(self) -> Sequence[Path]:
+        """The files that its rows are made of, beside its own module."""
+        return ()
+
+    def digest(self, model: str) -> str:
+        """A hash of all that goes in: settings, module, files and the model's weights.
+
+        Raises ModelError where the model is not there, DataError where a file is not.
+        """
+        mixed = hashlib.blake2b(digest_size=6)
+        mixed.update(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode())
+        place = Path(resolve(model, weights=False))
+        weights: list[Path] = []
+        if place.is_dir():
+            weights = sorted(path for path in place.iterdir() if path.is_file())
+        else:
+            mixed.update(model.encode())
+        for path in (Path(inspect.getfile(type(self))), *self.files(), *weights):
+            mixed.update(path.name.encode())
+            try:
+                with path.open("rb") as file:
+                    mixed.update(hashlib.file_digest(file, "blake2b").digest())
+            except OSError as error:
+                raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        return mixed.hexdigest()
+
+
+@dataclass(frozen=True)
+class TaughtStart:
+    """A taught start: its folder, an adapter for each player, its gates, and the time it took."""
+
+    folder: Path
+    adapters: dict[str, Path]
+    gates: list[Gate]
+    seconds: float
+    examples: dict[str, int] = field(default_factory=dict)
+    was_there: bool = False
+
+
+def warm_start(
+    start: WarmStart,
+    model: str,
+    place: Path,
+    *,
+    overwrite: bool = False,
+    monitor: Monitor | None = None,
+) -> TaughtStart:
+    """Teach a start into a folder of `place`, named by a hash of what went in, or read it there.
+
+    Args: model: hub id, folder, GGUF file or packaged name; overwrite: teach it anew. The folder
+    appears whole or not at all, also where gates are not met; `check_gates` stops there.
+    """
+    folder = place / f"{start.kind}-{start.digest(model)}"
+    if (folder / GATES).is_file() and not overwrite:
+        return read_start(folder)
+    began = time.monotonic()
+    monitor = monitor or Silent()
+    resources = Resources()
+    student = StartModel(model, start, resources)
+    monitor.stage("rows")
+    rows = start.rows(student)
+    examples = {name: len(of_player) for name, of_player in rows.items()}
+
+    def write(draft: Path) -> None:
+        for name, of_player in rows.items():
+            fine_tune(
+                model,
+                of_player,
+                draft / name,
+                start.training,
+                seed=start.seed,
+                max_length=start.max_length,
+                lora=start.lora,
+                resources=resources,
+                monitor=monitor,
+            )
+        monitor.stage("gates")
+        gates = start.gates(student, {name: draft / name for name in rows})
+        taught = {
+            "gates": [asdict(gate) for gate in gates],
+            "examples": examples,
+            "seconds": round(time.monotonic() - began, 1),
+            "start": start.model_dump(mode="json"),
+        }
+        text = json.dumps(taught, indent=2, ensure_ascii=False)
+        (draft / GATES).write_text(f"{text}\n", encoding="utf-8")
+
+    write_folder(folder, write)
+    made = read_start(folder)
+    return TaughtStart(folder, made.adapters, made.gates, made.seconds, examples)
+
+
+def read_start(folder: Path) -> TaughtStart:
+    """The start that was taught into a folder. Raises DataError where it is none."""
+    try:
+        record = json.loads((folder / GATES).read_text(encoding="utf-8"))
+        gates = [Gate(**gate) for gate in record["gates"]]
+        examples = dict(record["examples"])
+        seconds = float(record["seconds"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder / GATES}: is no record of a warm start ({error})") from error
+    adapters = {name: folder / name for name in examples}
+    return TaughtStart(folder, adapters, gates, seconds, examples, was_there=True)
+
+
+def check_gates(taught: TaughtStart) -> None:
+    """Raises NoSignal that names every gate which is not met."""
+    missed = [gate.text() for gate in taught.gates if not gate.is_met]
+    if missed:
+        raise NoSignal(
+            f"{taught.folder}: the start has no signal for its game; nothing is played: "
+            f"{'; '.join(missed)}. Change its settings, such as -s count=… or -s training.epochs=…"
+        )

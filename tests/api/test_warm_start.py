@@ -1,0 +1,97 @@
+"""Starts that are taught: once, under a hash of what went in, with gates before the game."""
+
+import json
+import random
+from typing import Literal
+
+import pytest
+
+from equipoise.api.warm_start import Gate, WarmStart, check_gates, read_start, warm_start
+from equipoise.environments.forms.answer_forms import form_of
+from equipoise.environments.forms.form_start import short_statements, written_in
+from equipoise.errors import DataError, NoSignal
+from equipoise.types import Prompt, user
+
+
+class Greeting(WarmStart):
+    """Teaches two players a greeting each, and asks how long their answers are."""
+
+    kind: Literal["greeting"] = "greeting"
+    least: float = 0.0
+
+    def rows(self, model):
+        return {
+            name: [((user(f"Hello {n}"),), word) for n in range(6)]
+            for name, word in (("ann", "good day"), ("ben", "hi"))
+        }
+
+    def gates(self, model, adapters):
+        lengths = []
+        for name in ("ann", "ben"):
+            [move] = model.answers(
+                [(user("Hello 2"),)], adapter=adapters[name], max_new_tokens=4, seed=3
+            )
+            lengths.append(len(move.token_ids or ()))
+        return [Gate("tokens", float(min(lengths)), self.least, 100.0, 2)]
+
+
+@pytest.mark.long
+def test_a_start_is_taught_once_and_read_afterwards(tmp_path):
+    start = Greeting.model_validate({"max_length": 64, "lora": {"r": 2, "alpha": 4}})
+    taught = warm_start(start, "builtin/beginner", tmp_path)
+    assert set(taught.adapters) == {"ann", "ben"}
+    assert not taught.was_there
+    for adapter in taught.adapters.values():
+        assert (adapter / "adapter_config.json").is_file()
+    check_gates(taught)
+    again = warm_start(start, "builtin/beginner", tmp_path)
+    assert again.was_there
+    assert again.folder == taught.folder
+    assert again.gates == taught.gates
+    other = start.model_copy(update={"seed": 1})
+    assert other.digest("builtin/beginner") != start.digest("builtin/beginner")
+    assert start.digest("builtin") != start.digest("builtin/beginner")
+
+
+@pytest.mark.long
+def test_a_gate_that_is_not_met_stops_before_the_game(tmp_path):
+    start = Greeting.model_validate({"max_length": 64, "least": 50})
+    taught = warm_start(start, "builtin/beginner", tmp_path)
+    with pytest.raises(NoSignal, match="nothing is played: tokens"):
+        check_gates(taught)
+
+
+def test_gates_are_said_with_their_bounds():
+    assert Gate("share of title", 0.3, 0.15, 0.55, 68).text() == (
+        "share of title: 0.30 of 68 (0.15 to 0.55)  ok"
+    )
+    assert "at least 0.85)  NOT MET" in Gate("answers that end", 0.2, 0.85, 1.0, 68).text()
+    assert "at most 0.10" in Gate("blank", 0.05, 0.0, 0.1, 40).text()
+
+
+def test_a_folder_that_is_no_start_is_refused(tmp_path):
+    (tmp_path / "gates.json").write_text(json.dumps({"gates": [{"title": "x"}]}))
+    with pytest.raises(DataError, match="is no record of a warm start"):
+        read_start(tmp_path)
+
+
+@pytest.mark.long
+def test_the_verb_ends_with_a_reason_where_a_model_learned_nothing(command, tmp_path):
+    given = ["-s", "count=8", "-s", "max_length=128", "-s", "training.learning_rate=1e-9"]
+    done = command("warm-start", "forms", "builtin/beginner", "--out", tmp_path, *given)
+    assert done.code == 2
+    assert "no signal" in done.err or "hold a short statement" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("form", ["bullets", "title", "question"])
+@pytest.mark.parametrize("statements", [["Bees make honey."], ["Bees make honey.", "They dance."]])
+def test_own_statements_are_put_into_one_form(form, statements):
+    prompt = Prompt("p", (user("Tell me something about honey bees."),), {"topic": "honey bees"})
+    assert form_of(written_in(form, prompt, statements, random.Random(3))) == form
+
+
+def test_statements_are_short_sentences_that_assert():
+    text = "Why do bees dance? Honey is made by bees, which live in hives near flowers. it rains."
+    assert short_statements(text) == ["Honey is made by bees."]
+    assert short_statements("no sentence here") == []
