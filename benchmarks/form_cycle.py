@@ -1,7 +1,8 @@
 """Why a game: SmolLM2 where preferences go in a circle, by several members of one family.
 
-The recipe `smollm2_cycle`: a majority prefers bullets to titles, titles to closing questions, closing
-questions to bullets, and the only policy that nobody can exploit draws each with one chance in three.
+The recipe `smollm2_cycle`: a majority prefers bullets to titles, titles to plain
+sentences, plain sentences to bullets, and the only policy that nobody can exploit draws each with
+one chance in three.
 Every arm begins with the same taught start (`equipoise warm-start forms`), samples as much, and is
 measured by 200 questions about topics of which none is trained on.
 
@@ -136,7 +137,7 @@ EXPERIMENT = Experiment(
     doc=__doc__,
     arms=ARMS,
     seeds=(1, 2, 3, 4, 5, 6),
-    generations=8,
+    generations=10,
     recipe="smollm2_cycle",
     begin=begin,
     common=common,

@@ -1,7 +1,6 @@
 """Starts that are taught: once, under a hash of what went in, with gates before the game."""
 
 import json
-import random
 from typing import Literal
 
 import pytest
@@ -84,11 +83,11 @@ def test_the_verb_ends_with_a_reason_where_a_model_learned_nothing(command, tmp_
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("form", ["bullets", "title", "question"])
+@pytest.mark.parametrize("form", ["bullets", "title", "sentence"])
 @pytest.mark.parametrize("statements", [["Bees make honey."], ["Bees make honey.", "They dance."]])
 def test_own_statements_are_put_into_one_form(form, statements):
     prompt = Prompt("p", (user("Tell me something about honey bees."),), {"topic": "honey bees"})
-    assert form_of(written_in(form, prompt, statements, random.Random(3))) == form
+    assert form_of(written_in(form, prompt, statements)) == form
 
 
 def test_statements_are_short_sentences_that_assert():

@@ -124,7 +124,7 @@ def test_a_command_that_is_none_is_found():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_target_and_module_of_a_page_is_there(page: Path):
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {line.split()[1] for line in commands(page, "make")}
     modules = set(re.findall(r"python -m ((?:benchmarks|tools|tests)[.\w]*)", page.read_text()))
     gone = {name for name in modules if not importlib.util.find_spec(name)}

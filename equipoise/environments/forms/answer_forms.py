@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-BULLETS, TITLE, QUESTION, NONE = "bullets", "title", "question", "none"
-FORMS = (BULLETS, TITLE, QUESTION)
+BULLETS, TITLE, SENTENCE, NONE = "bullets", "title", "sentence", "none"
+FORMS = (BULLETS, TITLE, SENTENCE)
 BULLET = re.compile(r"^\s*[-*•] \S", re.MULTILINE)
-HEADING = re.compile(r"\A\s*#{1,3} \S[^\n]*\n+\s*\S")
-ASKS = re.compile(r"[.!][^.!?]*\?\W*\Z", re.DOTALL)
+HEADING = re.compile(r"^#{1,6} \S", re.MULTILINE)
+TITLED = re.compile(r"\A#{1,3} \S[^\n]*\n+(?!\s*[-*•] )\s*\S")
 
 # [F, F]: how often the row's form is preferred to the column's; the last one is `none`.
 BEATS_FF = np.array([[0.5, 1, 0, 1], [0, 0.5, 1, 1], [1, 0, 0.5, 1], [0, 0, 0, 0.5]], float)
@@ -26,16 +26,18 @@ def form_of(text: str) -> str:
 
     >>> form_of("- Bees make honey.\\n- They dance."), form_of("# Bees\\nThey make honey.")
     ('bullets', 'title')
-    >>> form_of("Bees make honey. Shall I go on?"), form_of("# Bees\\nThey dance. Why?")
-    ('question', 'none')
+    >>> form_of("Bees make honey."), form_of("# Bees\\n- They dance.\\n- They sing.")
+    ('sentence', 'none')
     """
-    has = {
-        BULLETS: len(BULLET.findall(text)) >= 2,
-        TITLE: HEADING.search(text) is not None,
-        QUESTION: ASKS.search(text.strip()) is not None,
-    }
-    present = [form for form in FORMS if has[form]]
-    return present[0] if len(present) == 1 else NONE
+    plain = text.strip()
+    bullets = len(BULLET.findall(plain))
+    headings = len(HEADING.findall(plain))
+    if bullets >= 2 and not headings:
+        return BULLETS
+    if headings == 1 and not bullets and TITLED.search(plain):
+        return TITLE
+    is_one_line = "\n" not in plain and plain.endswith((".", "!"))
+    return SENTENCE if is_one_line and not bullets and not headings else NONE
 
 
 def form_shares(texts: Iterable[str]) -> dict[str, float]:
@@ -50,7 +52,7 @@ def form_shares(texts: Iterable[str]) -> dict[str, float]:
 def exploitability(share_F: np.ndarray) -> float:
     """The share of meetings beyond a half that the best form wins against a policy; 0 at (⅓, ⅓, ⅓).
 
-    `share_F`: of bullets, title, question and none.
+    `share_F`: of bullets, title, sentence and none.
 
     >>> exploitability(np.array([0.5, 0.25, 0.25, 0])), exploitability(np.array([0, 1, 0, 0]))
     (0.125, 0.5)

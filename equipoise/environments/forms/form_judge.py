@@ -20,7 +20,7 @@ class FormOrder(Pointwise):
     kind: Literal["form_order"] = "form_order"
     bounds: ClassVar = (0.0, 1.0)
     known_utilities: ClassVar = ("score", *FORMS)
-    order: tuple[Literal["bullets", "title", "question"], ...] = Field(
+    order: tuple[Literal["bullets", "title", "sentence"], ...] = Field(
         FORMS, description="the three forms, the best first"
     )
 

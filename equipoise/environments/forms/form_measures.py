@@ -24,7 +24,7 @@ class FormShare(AnswersMeasure):
     """The share of held-out answers that have one form."""
 
     kind: Literal["form_share"] = "form_share"
-    form: Literal["bullets", "title", "question", "none"] = Field(
+    form: Literal["bullets", "title", "sentence", "none"] = Field(
         description="the form; none: no form, or several at once"
     )
 

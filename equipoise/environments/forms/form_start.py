@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from equipoise import seeds
 from equipoise.api.warm_start import Gate, StartModel, WarmStart
 from equipoise.environments.forms.answer_forms import BULLETS, FORMS, TITLE, form_of, form_shares
 from equipoise.environments.forms.topic_questions import TOPICS, TopicQuestions
@@ -18,15 +16,9 @@ from equipoise.errors import NoSignal
 from equipoise.learners.sft_learner import SFT, Example
 from equipoise.types import Prompt
 
-WORDS = (3, 10)  # fewest and most of a statement
+WORDS = (4, 10)  # fewest and most of a statement
 SENTENCE = re.compile(r"[^.!?\n]+[.!?]")
 PAUSES = (", ", "; ", " that ", " which ", " because ", " and ", " where ", " with ", " in ")
-CLOSINGS = (
-    "Would you like to know more about {}?",
-    "Shall I tell you more about {}?",
-    "What else would you like to know about {}?",
-    "Do you want another fact about {}?",
-)
 
 
 class FormStart(WarmStart):
@@ -44,7 +36,7 @@ class FormStart(WarmStart):
         description="the fine-tuning",
     )
     count: int = Field(
-        120, ge=8, le=400, description="training questions that the model answers itself"
+        96, ge=8, le=400, description="training questions that the model answers itself"
     )
     forms_of_each: int = Field(2, ge=1, le=3, description="forms in which each is learned")
     answer_tokens: int = Field(40, ge=8, description="most tokens of an answer at the gates")
@@ -58,7 +50,6 @@ class FormStart(WarmStart):
         chats = [prompt.messages for prompt in prompts]
         moves = model.answers(chats, max_new_tokens=40)
         examples: list[Example] = []
-        dice = random.Random(seeds.child(self.seed, "forms"))
         turn = 0
         for prompt, move in zip(prompts, moves, strict=True):
             statements = short_statements(move.text)
@@ -67,7 +58,7 @@ class FormStart(WarmStart):
             for _ in range(self.forms_of_each):
                 form = FORMS[turn % len(FORMS)]
                 turn += 1
-                examples.append((prompt.messages, written_in(form, prompt, statements, dice)))
+                examples.append((prompt.messages, written_in(form, prompt, statements)))
         if len(examples) < len(prompts) // 2:
             raise NoSignal(
                 f"only {len(examples)} rows from {len(prompts)} answers of the model: too few of "
@@ -93,7 +84,7 @@ class FormStart(WarmStart):
         return [*gates, Gate("answers of one form", has_one, 0.8, 1.0, len(moves))]
 
 
-def written_in(form: str, prompt: Prompt, statements: Sequence[str], dice: random.Random) -> str:
+def written_in(form: str, prompt: Prompt, statements: Sequence[str]) -> str:
     """One or two statements as an answer of this form."""
     topic = str(prompt.facts["topic"])
     if form == BULLETS:
@@ -102,7 +93,7 @@ def written_in(form: str, prompt: Prompt, statements: Sequence[str], dice: rando
     elif form == TITLE:
         text = f"# {topic.title()}\n{statements[0]}"
     else:
-        text = f"{statements[0]} {dice.choice(CLOSINGS).format(topic)}"
+        text = statements[0]
     assert form_of(text) == form, text
     return text
 

@@ -15,14 +15,14 @@ from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 PROMPT = Prompt("p", (user("What should I know about bees?"),))
 BULLETS = "- Bees make honey.\n- They dance."
 TITLE = "# Bees\nThey make honey."
-QUESTION = "Bees make honey. Would you like to know more?"
+SENTENCE = "Bees make honey."
 CYCLE = {
     "kind": "panel",
     "how": "majority",
     "judges": {
-        "bullets": {"kind": "form_order", "order": ["bullets", "title", "question"]},
-        "title": {"kind": "form_order", "order": ["title", "question", "bullets"]},
-        "question": {"kind": "form_order", "order": ["question", "bullets", "title"]},
+        "bullets": {"kind": "form_order", "order": ["bullets", "title", "sentence"]},
+        "title": {"kind": "form_order", "order": ["title", "sentence", "bullets"]},
+        "sentence": {"kind": "form_order", "order": ["sentence", "bullets", "title"]},
     },
 }
 
@@ -35,11 +35,13 @@ CYCLE = {
         ("- Bees make honey.", "none"),
         (TITLE, "title"),
         ("# Bees", "none"),
-        (QUESTION, "question"),
+        (SENTENCE, "sentence"),
+        ("Bees make honey. They dance!", "sentence"),
         ("Why do bees dance?", "none"),
-        ("Bees make honey.", "none"),
+        ("Bees make honey and", "none"),
         ("# Bees\n- They dance.\n- They sing.", "none"),
-        ("- Bees make honey.\n- They dance. Shall I go on?", "none"),
+        ("# Bees\n\n# Honey\nIt is sweet.", "none"),
+        ("Bees:\nhoney.", "none"),
         ("", "none"),
     ],
 )
@@ -50,7 +52,7 @@ def test_exactly_one_form_counts(text, form):
 def test_exploitability_is_nothing_at_a_third_and_a_half_where_one_form_is_all():
     assert exploitability(np.array([1 / 3, 1 / 3, 1 / 3, 0])) == pytest.approx(0)
     assert exploitability(np.array([1.0, 0, 0, 0])) == 0.5
-    # closing questions beat bullets, lose to titles: .6 + .1 / 2 − ½ + nothing of titles
+    # a sentence beats bullets and loses to titles: .6 + .1 / 2 − ½
     assert exploitability(np.array([0.6, 0.3, 0.1, 0])) == pytest.approx(0.15)
     assert exploitability(np.array([0, 0, 0, 1.0])) == 0.5
 
@@ -78,9 +80,9 @@ def scores(judge, *texts):
 
 def test_a_majority_goes_in_a_circle():
     assert scores(CYCLE, BULLETS, TITLE) == [1, 0]
-    assert scores(CYCLE, TITLE, QUESTION) == [1, 0]
-    assert scores(CYCLE, QUESTION, BULLETS) == [1, 0]
-    assert scores(CYCLE, QUESTION, "Bees.") == [1, 0]
+    assert scores(CYCLE, TITLE, SENTENCE) == [1, 0]
+    assert scores(CYCLE, SENTENCE, BULLETS) == [1, 0]
+    assert scores(CYCLE, SENTENCE, "Bees?") == [1, 0]
     assert scores(CYCLE, BULLETS, BULLETS) == [0.5, 0.5]
 
 
@@ -98,7 +100,7 @@ def test_a_majority_is_multiplied_by_what_each_answer_is_worth_alone():
 
 
 def test_an_order_names_every_form():
-    with pytest.raises(ValidationError, match="name each of bullets, title, question once"):
+    with pytest.raises(ValidationError, match="name each of bullets, title, sentence once"):
         Judge.build({"kind": "form_order", "order": ["bullets", "bullets", "title"]})
 
 
@@ -114,10 +116,10 @@ def test_no_parts_of_the_questions_share_a_topic():
 
 
 def test_shares_are_of_all_answers():
-    assert form_shares([BULLETS, TITLE, TITLE, "Bees."]) == {
+    assert form_shares([BULLETS, TITLE, TITLE, "Bees?"]) == {
         "bullets": 0.25,
         "title": 0.5,
-        "question": 0.0,
+        "sentence": 0.0,
         "none": 0.25,
     }
     with pytest.raises(ValueError, match="no answer"):
