@@ -117,6 +117,15 @@ TRI_PLAY = settings(
     judge__pays="gold",  # a model that never learned to compare gives no verdicts
     max_unjudged=1.0,
 )
+OWN["smollm2_gpo"] = settings(
+    players__defender=RED_TEAM,
+    players__adversary=RED_TEAM,
+    generations=1,
+    prompts__per_generation=12,
+    prompts__held_out=8,
+    evaluate__crossplay=2,
+    judge__helper__judges__relevant__embedding="hashed",
+)
 OWN["mnpo_attacked"] = [  # prompts whose answers are not all alike to the guard
     *BOTH,
     *settings(

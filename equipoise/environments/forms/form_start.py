@@ -79,7 +79,7 @@ class FormStart(WarmStart):
         ended = sum(move.finish == "stop" for move in moves) / len(moves)
         shares = form_shares(move.text for move in moves)
         gates = [Gate("answers that end", ended, 0.85, 1.0, len(moves))]
-        gates += [Gate(f"share of {form}", shares[form], 0.15, 0.55, len(moves)) for form in FORMS]
+        gates += [Gate(f"share of {form}", shares[form], 0.1, 0.6, len(moves)) for form in FORMS]
         has_one = sum(shares[form] for form in FORMS)
         return [*gates, Gate("answers of one form", has_one, 0.8, 1.0, len(moves))]
 

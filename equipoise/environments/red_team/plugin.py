@@ -4,7 +4,12 @@ from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {
     "Evaluation": {"red_team": "equipoise.environments.red_team.red_teaming:RedTeaming"},
-    "Judge": {"red_team": "equipoise.environments.red_team.judge:RedTeamJudge"},
+    "Judge": {
+        "keeps_request": "equipoise.environments.red_team.plain_requests:KeepsRequest",
+        "red_team": "equipoise.environments.red_team.judge:RedTeamJudge",
+    },
+    "Prompts": {"plain_requests": "equipoise.environments.red_team.plain_requests:PlainRequests"},
+    "WarmStart": {"requests": "equipoise.environments.red_team.request_start:RequestStart"},
     "Game": {"red_team": "equipoise.environments.red_team.game:RedTeam"},
 }
 COMMANDS: Mapping[str, Mapping[str, str]] = {
