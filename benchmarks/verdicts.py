@@ -18,16 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.claims import (
-    ASKED,
-    CLAIMS,
-    DESIGNED,
-    REAL_MODELS,
-    TABLE_GAMES,
-    TRIALS,
-    Claim,
-    Dose,
-)
+from benchmarks.claims import ASKED, CLAIMS, DESIGNED, REAL_MODELS, TABLE_GAMES, TRIALS, Claim, Dose
 from benchmarks.comparing import FEW, Word, crossed_difference, word_of
 from benchmarks.running import slope_of_logarithms
 from equipoise.payoffs.intervals import Interval
