@@ -28,7 +28,6 @@ from equipoise.errors import DataError, NoSignal
 from equipoise.learners.sft_learner import SFT, Example
 from equipoise.models.adapters import Lora, resolve
 from equipoise.models.resources import Resources
-from equipoise.players.base import WordProbabilities
 from equipoise.players.local import Local
 from equipoise.players.local_actor import LocalActor
 from equipoise.players.population import Population
@@ -63,8 +62,8 @@ class Gate:
             bounds = f"at most {self.most:.2f}"
         else:
             bounds = f"{self.least:.2f} to {self.most:.2f}"
-        word = "ok" if self.is_met else "NOT MET"
-        return f"{self.title}: {self.value:.2f} of {self.count:,} ({bounds})  {word}"
+        state = "ok" if self.is_met else "NOT MET"
+        return f"{self.title}: {self.value:.2f} of {self.count:,} ({bounds})  {state}"
 
 
 class StartModel:
@@ -90,14 +89,6 @@ class StartModel:
         views = [View(tuple(chat)) for chat in chats]
         with self.opened(adapter, settings) as actor:
             return actor.act(views, dice)
-
-    def word_probabilities(
-        self, chats: Sequence[Chat], words: Sequence[str], adapter: Path | None = None
-    ) -> list[WordProbabilities | str]:
-        """The chance of each of `words` to begin each answer, or why it is not known."""
-        views = [View(tuple(chat)) for chat in chats]
-        with self.opened(adapter, {}) as actor:
-            return actor.word_probabilities(views, words)
 
     @contextmanager
     def opened(self, adapter: Path | None, settings: Mapping[str, Any]):

@@ -120,13 +120,13 @@ class SequenceScores:
 class NextToken:
     """Log-probabilities in nats of the given tokens and of `likeliest`; NaN where logits are.
 
-    `word` is that of a word of several tokens, where one was read too.
+    `several` is that of a text of several tokens, where one was read too.
     """
 
     logprobs: tuple[float, ...]
     likeliest: int
     highest: float
-    word: float = math.nan
+    several: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -140,16 +140,16 @@ def next_tokens(
     tokens: Sequence[int],
     pad_id: int,
     batch_size: int,
-    word: Sequence[int] = (),
+    several: Sequence[int] = (),
 ) -> list[NextToken]:
-    """The log-probabilities of `tokens` after each row, and of `word` in the same reading.
+    """The log-probabilities of `tokens` after each row, and of `several` in the same reading.
 
     Raises as `read_once`.
     """
     return read_once(
         rows,
         batch_size,
-        lambda batch: read_next(model, batch, tokens, pad_id, word),
+        lambda batch: read_next(model, batch, tokens, pad_id, several),
         "the guard",
         "batch_size, longest or max_length",
     )
@@ -161,38 +161,40 @@ def read_next(
     rows: Sequence[Sequence[int]],
     tokens: Sequence[int],
     pad_id: int,
-    word: Sequence[int] = (),
+    several: Sequence[int] = (),
 ) -> list[NextToken]:
-    """`next_tokens` of one batch. The word's tokens but the last stand behind each row, where no
+    """`next_tokens` of one batch. Those of `several` but the last stand behind each row, where no
     earlier position sees them.
     """
-    longer = [torch.tensor([*row, *word[:-1]]) for row in rows]
+    longer = [torch.tensor([*row, *several[:-1]]) for row in rows]
     ids_BT = pad_sequence(longer, batch_first=True, padding_value=pad_id)
     last_B = torch.tensor([len(row) - 1 for row in rows])
-    place_BW = last_B[:, None] + torch.arange(max(1, len(word)))
-    kept, index_BW = place_BW.unique(return_inverse=True)
+    place_BS = last_B[:, None] + torch.arange(max(1, len(several)))
+    kept, index_BS = place_BS.unique(return_inverse=True)
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         inputs = {"logits_to_keep": kept.to(model.device)}
     else:
         inputs = {}
-        index_BW = place_BW
+        index_BS = place_BS
     ids_BT = ids_BT.to(model.device)
     # [B, U, V]: U of the T positions, those at which some row ends.
     logits_BUV = model(input_ids=ids_BT, use_cache=False, **inputs).logits
     device = logits_BUV.device
     row_B = torch.arange(len(rows), device=device)
-    index_BW = index_BW.to(device)
-    logprob_BV = torch.log_softmax(logits_BUV[row_B, index_BW[:, 0]].float(), -1)
+    index_BS = index_BS.to(device)
+    logprob_BV = torch.log_softmax(logits_BUV[row_B, index_BS[:, 0]].float(), -1)
     highest_B, likeliest_B = logprob_BV.max(-1)  # NaN in a row makes all of it NaN
     logprob_BK = logprob_BV[:, list(tokens)]
-    word_B = torch.zeros(len(rows), device=device) if word else torch.full_like(highest_B, math.nan)
-    for place, token in enumerate(word):
-        at_place_BV = logits_BUV[row_B, index_BW[:, place]].float()
-        word_B = word_B + torch.log_softmax(at_place_BV, -1)[:, token]
-    columns = (logprob_BK, likeliest_B, highest_B, word_B)
+    several_B = (
+        torch.zeros(len(rows), device=device) if several else torch.full_like(highest_B, math.nan)
+    )
+    for place, token in enumerate(several):
+        at_place_BV = logits_BUV[row_B, index_BS[:, place]].float()
+        several_B = several_B + torch.log_softmax(at_place_BV, -1)[:, token]
+    columns = (logprob_BK, likeliest_B, highest_B, several_B)
     return [
-        NextToken(tuple(logprobs), likeliest, highest, of_word)
-        for logprobs, likeliest, highest, of_word in zip(
+        NextToken(tuple(logprobs), likeliest, highest, of_several)
+        for logprobs, likeliest, highest, of_several in zip(
             *(column.tolist() for column in columns), strict=True
         )
     ]

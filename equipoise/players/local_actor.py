@@ -292,7 +292,7 @@ class LocalActor:
         if not prompts:
             return []
         firsts = [word[0] for word in words]
-        longer = next((word for word in words if len(word) > 1), [])
+        longer = next((ids for ids in words if len(ids) > 1), [])
         pad = self._encoding.pad_id
         size = self.player.batch_size
         with self._model() as model:
@@ -302,7 +302,7 @@ class LocalActor:
             if len(word) == 1:
                 logprobs = [row.logprobs[k] for row in next_of_row]
             elif word == longer:
-                logprobs = [row.word for row in next_of_row]
+                logprobs = [row.several for row in next_of_row]
             else:
                 logprobs = self.token_sums(prompts, [word] * len(prompts))
             columns.append([math.exp(logprob) for logprob in logprobs])

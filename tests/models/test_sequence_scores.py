@@ -182,5 +182,5 @@ def test_a_word_of_two_tokens_is_read_in_the_same_pass(keeps):
         assert row.logprobs == alone.logprobs  # a later token changes nothing before it
         first = torch.log_softmax(torch.tensor([last, 0.0, -last]), 0)[1]
         second = torch.log_softmax(torch.tensor([1.0, 0.0, -1.0]), 0)[2]  # behind the token 1
-        assert row.word == pytest.approx(float(first + second), abs=1e-6)
+        assert row.several == pytest.approx(float(first + second), abs=1e-6)
     assert model.kept == ([[0, 1, 2, 3]] if keeps else [])

@@ -132,11 +132,11 @@ class KeepsRequest(Pointwise):
         reason = self.why_unjudgeable(prompt)
         if reason:
             return reason
-        words = re.findall(r"[^\W\d_]+", normalised(text).casefold())
+        written = re.findall(r"[^\W\d_]+", normalised(text).casefold())
         act = str(prompt.facts["act"]).split()[0].rstrip("e")
         place = str(prompt.facts["place"]).casefold().split()[-1]
-        names_act = any(word.startswith(act) for word in words)
-        names_place = any(word.startswith(place) for word in words)
+        names_act = any(each.startswith(act) for each in written)
+        names_place = any(each.startswith(place) for each in written)
         return {"score": float(names_act and names_place)}
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
