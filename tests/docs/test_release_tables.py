@@ -32,6 +32,7 @@ SCRIPTS = {  # the flags and variables of each release's scripts and configurati
         max_prompt_length per_device_train_batch_size per_device_eval_batch_size num_train_epochs
         eval_steps metric_for_best_model load_best_model_at_end save_strategy save_total_limit
         logging_steps report_to run_name output_dir push_to_hub seed mask_prompt len_penalty
+        model_name_or_path dataset_mixer dataset_splits preprocessing_num_workers log_level do_eval
         margin_scale choose_type loss_type eot_token eos_padding lora_r optimizer_type""",
     "sparta": """BASE_MODEL MODEL_NAMES INIT_MODEL_DIR DATA_DIR MAX_ITERATIONS NUM_INSTRUCTIONS TASK
         DIFFICULTY SCORE_TYPE RANDOM_MATCH_PROB NUM_OPPONENTS RANDOM_SEED RANDOM_SELECT USE_FAIR
