@@ -10,16 +10,27 @@ import torch
 
 from benchmarks.pipeline_stages import Comparison, run_release
 from equipoise.data.advantages import gae
+from equipoise.environments.red_team.measures import RawAndRewritten, RedTeamMeasures
+from equipoise.environments.red_team.red_teaming import RedTeaming
 from equipoise.learners.estimators import GAE
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_trainer import rate_factor
+from equipoise.ledger.facts import Estimate
 from equipoise.losses.surrogate import clipped_surrogate, token_weights, value_loss
 from equipoise.payoffs.diversity import MeanCosine
 from equipoise.runs import recipe_loader
+from equipoise.runs.config import RunConfig
 from equipoise.runs.turns import TurnTaken
 
 STEPS = 650
 """Optimizer steps: a whole cycle of both phases, and the beginning of the next."""
+VALIDATION = [
+    [0.31, 0.28, 0.44, 0.44, 0.52, 0.47, 0.51, 0.49, 0.52],
+    [0.61, 0.28, 0.44, 0.44, 0.52, 0.47, 0.51, 0.49, 0.61],
+    [0.31, 0.33, 0.32, 0.35, 0.36, 0.36, 0.38, 0.41, 0.43],
+]
+"""Rewards of a validation before the first step and every 100 after it: ties, a start that stays the
+best, and one that rises to its end."""
 
 
 def compare(checkout: Path, folder: Path) -> Comparison:
@@ -53,12 +64,12 @@ def compare_arrays(theirs: dict[str, Any], ours: dict[str, Any]) -> Comparison:
     comparison.add("advantages and returns", theirs["advantages"], ours["advantages"])
     comparison.add("losses of policy and critic", theirs["losses"], ours["losses"])
     comparison.add("factors of the learning rates", theirs["rates"], ours["rates"], tolerance=1e-9)
-    comparison.not_compared(
-        "the model that is kept",
-        "the release keeps the best by validation reward of every 100 steps, beside all of these; "
-        "ours keeps every generation and measures every 100",
-        "choose by the defender's score in the report",
+    comparison.add(
+        "losses with clipped advantages, whatever its entropy loss weighs",
+        theirs["losses with options"],
+        ours["losses with options"],
     )
+    comparison.add("the step of the model that is kept", theirs["kept"], ours["kept"])
     return comparison
 
 
@@ -102,6 +113,8 @@ def make_batch() -> dict[str, Any]:
         "attacks": attacks,
         "vectors": vectors,
         "steps": STEPS,
+        "advantage_clip": 0.5,
+        "validation": VALIDATION,
     }
 
 
@@ -141,11 +154,33 @@ def our_arrays(made: dict[str, Any]) -> dict[str, Any]:
         "cosines": cosines,
         "advantages": advantages,
         "losses": our_losses(made),
+        "losses with options": our_losses(made, made["advantage_clip"]),
+        "kept": [our_kept_step(config, scores) for scores in made["validation"]],
         "rates": [rate_factor(learner, step) for step in range(1, made["steps"] + 1)],
     }
 
 
-def our_losses(made: dict[str, Any]) -> list[float]:
+def our_kept_step(config: RunConfig, scores: list[float]) -> int:
+    """The step whose defender the recipe's evaluation chooses, of these measurements."""
+    evaluation = config.evaluate
+    assert isinstance(evaluation, RedTeaming) and evaluation.every == 100
+    recorded = []
+    for place, score in enumerate(scores):
+        safety = Estimate(score, score, score, 1)
+        recorded.append(
+            RedTeamMeasures(
+                players=[f"defender@{100 * place}"],
+                scores={f"defender@{100 * place}": safety},
+                score=score,
+                exploitability=None,
+                attack_success=RawAndRewritten(safety),
+                p_safe=RawAndRewritten(safety),
+            )
+        )
+    return evaluation.criterion(recorded).chosen.generation
+
+
+def our_losses(made: dict[str, Any], advantage_clip: float = float("inf")) -> list[float]:
     """The losses of policy and critic; in one step a batch no clip binds, and there is none."""
     tensors = {name: torch.tensor(value) for name, value in made["tokens"].items()}
     mask = tensors["loss_mask"][:, 1:].bool()
@@ -153,7 +188,8 @@ def our_losses(made: dict[str, Any]) -> list[float]:
     new = scores.gather(2, tensors["text_vec"][:, 1:, None])[..., 0]
     weights = token_weights(mask, "token")
     unclipped = 1e6
-    policy = clipped_surrogate(new, tensors["logprobs"], tensors["advantages"], unclipped)
+    advantages = tensors["advantages"].clamp(-advantage_clip, advantage_clip)
+    policy = clipped_surrogate(new, tensors["logprobs"], advantages, unclipped)
     critic = value_loss(
         tensors["new_values"][:, :-1], tensors["values"], tensors["returns"], float("inf")
     )

@@ -58,6 +58,51 @@ def losses(trainer: Any, made: dict[str, Any]) -> list[float]:
     return [policy.item(), critic.item()]
 
 
+def kept_step(trainers: Any, scores: list[float]) -> int:
+    """The step of the model that the release's own loop saves as the best, 0: the start.
+
+    `scores` are what its validation gives before the first step and every 100 after it.
+    """
+    trainer = object.__new__(trainers.GPOTrainer)
+    best = [0]
+    values = iter(scores)
+    silent = types.SimpleNamespace(
+        record_metric=lambda *_: None,
+        record_metric_many=lambda *_: None,
+        all_gather_metrics=lambda: {},
+        write_tensorboard=lambda *_, **__: None,
+        display=lambda *_, **__: None,
+        reset=lambda *_, **__: None,
+    )
+
+    def save(is_best: bool, total_steps: int) -> None:
+        if is_best:
+            best.append(total_steps)
+
+    trainer.train_state = trainers.TrainState()
+    trainer.max_steps, trainer.save_per_step = 100 * (len(scores) - 1), 100
+    trainer.print_interval, trainer.train_size, trainer.no_reset_metric_names = 10**9, 0, []
+    trainer.replay_buffer, trainer.train_metrics = [], silent
+    trainer.opt = types.SimpleNamespace(num_workers=0, num_prefetch=None)
+    trainer.accelerator = None
+    trainer.model = types.SimpleNamespace(train=lambda: None)
+    trainer.scheduler = types.SimpleNamespace(get_last_lr=lambda: [0.0])
+    trainer.make_experiences = lambda: None
+    trainer.train_step = lambda batch: None
+    trainer.evaluate = lambda: (next(values), None)
+    trainer.save_checkpoint = save
+    kept = {name: getattr(trainers, name) for name in ("DataLoader", "ExperienceDataset")}
+    trainers.ExperienceDataset = lambda *_: None
+    trainers.DataLoader = lambda *_, **__: [{"text_vec": torch.zeros(1, 1), "res_len": [1]}]
+    trainers.to_cuda = lambda batch: None
+    trainers.synchronize_if_distributed = lambda: None
+    trainers.print_rank_0 = lambda *_: None
+    trainer.train()
+    for name, value in kept.items():
+        setattr(trainers, name, value)
+    return best[-1]
+
+
 def main() -> None:
     checkout, folder = Path(sys.argv[1]), Path(sys.argv[2])
     repairs = repaired(checkout)
@@ -94,6 +139,12 @@ def main() -> None:
     )
     trainer.train_metrics = types.SimpleNamespace(record_metric=lambda name, value: None)
     arrays["losses"] = losses(trainer, made)
+    trainer.use_advantage_clip, trainer.advantage_clip = True, made["advantage_clip"]
+    trainer.use_entropy_loss = True
+    trainer.entropy_clip = trainer.entropy_loss_weight = 35.0
+    arrays["losses with options"] = losses(trainer, made)
+    arrays["kept"] = [kept_step(trainers, scores) for scores in made["validation"]]
+    repairs.told.append("GPOTrainer.train: rollouts, updates and validation are stand-ins")
 
     stages = []
     trainer.defend_stage_steps, trainer.total_stage_steps = 400, 600
