@@ -1,7 +1,8 @@
 """A company's way, from an empty folder: three served models, a panel of two, a leaderboard, a best
 response; the run is killed on the way and resumed.
 
-    python -m benchmarks.strangers_arena [--out FOLDER] [--json FILE]
+    python -m benchmarks.strangers_arena [--out FOLDER]
+        [--json benchmarks/results/strangers_arena.json]
 
 The models are stubs behind a real HTTP server on this machine: sums, of which each model gets its
 share right, and two judges that check them, one of which likes long answers. What is measured: the
@@ -27,6 +28,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from benchmarks.running import write_results
 
 COMMAND = str(Path(sys.executable).parent / "equipoise")
 SKILL = {"small": 0.4, "medium": 0.65, "large": 0.9}  # share of sums that a model gets right
@@ -241,7 +244,7 @@ def main() -> None:
         row = play((options.out or Path(spare)).resolve(), stubs)
     print(json.dumps(row, indent=1))
     if options.json:
-        options.json.write_text(json.dumps(row, indent=1) + "\n")
+        write_results(options.json, row, prompts=PROMPTS, kill_at=KILL_AT)
     sys.exit(not is_whole(row))
 
 

@@ -1,7 +1,7 @@
 """A researcher's way: three losses on the built-in world, each over several seeds, and one page.
 
     python -m benchmarks.strangers_comparison [--losses mnpo dpo ipo] [--seeds 0 1] [--small]
-        [--out DIR]
+        [--out DIR] [--json benchmarks/results/strangers_comparison.json]
 
 Everything goes through the installed command, from an empty folder: a run a loss and seed, a file of
 questions that no run has seen, `equipoise compare` over all of them with replicates, and the same
@@ -20,6 +20,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmarks.running import write_results
 
 COMMAND = Path(sys.executable).with_name("equipoise")
 LARGEST_PAGE = 1_500_000  # bytes
@@ -75,12 +77,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--small", action="store_true", help="one generation of few prompts")
     parser.add_argument("--out", type=Path, help="keep the runs and the page here")
+    parser.add_argument("--json", type=Path, help="write what was measured here")
     o = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory(prefix="comparison-") as spare:
         place = (o.out or Path(spare)).resolve()
         place.mkdir(parents=True, exist_ok=True)
         outcome = researchers_way(place, o.losses, o.seeds, SMALL if o.small else ())
+    if o.json:
+        kept = [str(Path(path).name) for path in outcome["comparison"].pop("kept")]
+        outcome["comparison"].pop("page")
+        figures = {**outcome, "kept": kept}
+        write_results(o.json, figures, losses=o.losses, seeds=o.seeds, small=o.small)
     for each in outcome["comparison"]["differences"]:
         print(
             f"{each['first']} - {each['second']}: {each['difference']:+.3f} "

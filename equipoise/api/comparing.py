@@ -4,104 +4,44 @@ of differences, and one page.
 
 from __future__ import annotations
 
-import glob
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
+from equipoise.api.comparison_result import Comparison
 from equipoise.api.functions import run_to_measure
 from equipoise.api.handle import Run
-from equipoise.api.measure_sets import model_settings, players_of
+from equipoise.api.measure_sets import folder_of_model, listed_sets, model_settings, players_of
+from equipoise.api.model_targets import Model, is_address, player_of, settings_for
 from equipoise.api.play_out import console
 from equipoise.api.side_by_side import answers_to_sets, judged_side_by_side
+from equipoise.api.targets import (
+    KINDS_OF_TARGETS,
+    Given,
+    Target,
+    check_is_there,
+    is_log,
+    kinds_of,
+    named_targets,
+)
 from equipoise.blocks.terminal import Display, show_notes
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.compared_arms import Arm, ComparisonNumbers, Sheet, Shown
 from equipoise.evaluation.compared_arms import compare as compare_arms
 from equipoise.evaluation.harnesses.log_files import logged_scores
 from equipoise.judges.base import Judge
-from equipoise.ledger.frames import Frame, columns, frame
-from equipoise.people.calibrated_judges import CalibratedPair, calibrated_pairs, calibration_section
+from equipoise.ledger.item_scores import BenchmarkResult
+from equipoise.people.calibrated_judges import CalibratedPair, calibrated_pairs
 from equipoise.report.score_sheets import set_scores, set_title, sheet_of
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory, is_run, named_run
 from equipoise.runs.named_sets.sets import named_sets
-from equipoise.system.folder import write_text
-from equipoise.system.locks import check_writable
 from equipoise.types import PlayerId, Prompt
-
-Target: TypeAlias = "str | Path | Run"
-Targets: TypeAlias = "Sequence[Target] | Mapping[str, Target | Sequence[Target]]"
-
-NAMED = re.compile(r"([^\W\d][\w.+-]*)=(.+)", re.DOTALL)  # name=target
-PATTERN = re.compile(r"[*?\[]")  # of several folders
-WEIGHTS = ("config.json", "adapter_config.json", "*.safetensors", "*.gguf", "*.bin")
-KEPT = Path("runs", "evaluate")  # where models' answers are kept
-DIFFERENCES = columns(
-    "measure first second difference:float low:float high:float items:int p:float adjusted:float "
-    "together_low:float together_high:float smallest:float seed_p:float only_first:int "
-    "only_second:int differs:bool verdict"
-)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A comparison's numbers, and the folders in which new answers are kept.
-
-    `calibrated` are win rates of players of one run, corrected by people's votes.
-    """
-
-    numbers: ComparisonNumbers
-    kept: tuple[Path, ...] = ()
-    calibrated: tuple[CalibratedPair, ...] = ()
-
-    def differences(self) -> Frame:
-        """One row a pair and measure, with intervals and corrected p-values."""
-        rows = []
-        for difference in self.numbers.differences:
-            facts = difference.facts()
-            facts.pop("seeds")
-            rows.append(facts)
-        return frame(DIFFERENCES, rows)
-
-    def facts(self) -> dict[str, Any]:
-        """Plain JSON values: differences, standings, win rates, what was left out."""
-        return {
-            **self.numbers.facts(),
-            "kept": [str(path) for path in self.kept],
-            "calibrated": [pair.facts() for pair in self.calibrated],
-        }
-
-    def write(self, out: str | Path) -> Path:
-        """Write the page, one HTML file that works offline, and return its path."""
-        from equipoise.blocks.html import render
-        from equipoise.report.comparison_page import comparison_page
-
-        path = Path(out)
-        if path.is_dir():
-            raise RunError(f"{path}: is a folder; name the file, as {path}/comparison.html")
-        check_writable(path.parent)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        further = list(calibration_section(self.calibrated))
-        write_text(path, render(comparison_page(self.numbers, further)))
-        return path
-
-    def _repr_html_(self) -> str:
-        from equipoise.report.comparison_page import comparison_table
-
-        return comparison_table(self.numbers)
-
-    def __repr__(self) -> str:
-        from equipoise.report.comparison_page import comparison_lines
-
-        lines = [*comparison_lines(self.numbers), *(pair.line() for pair in self.calibrated)]
-        return "\n".join(lines)
 
 
 def compare(
-    *targets: Target | Targets,
+    *targets: Given,
     on: Any = None,
     judge: Any = None,
     settings: recipe_loader.Overrides = (),
@@ -112,26 +52,29 @@ def compare(
 ) -> Comparison:
     """Compare targets by what they scored, item by item.
 
-    Args: targets: runs (`runs/a`: the newest of who learns), players (`runs/a@policy@3`), folders
-    and hub ids of models, endpoints (`http://…/v1#MODEL`), imported matches, and logs of Inspect,
-    lm-eval and AlpacaEval; `NAME=TARGET` names one, and a pattern (`mnpo=runs/mnpo*`) or a list
-    under a name in a mapping are runs of one recipe; on: sets, as `evaluate` takes them, which are
-    played by whoever has not answered them yet, None: what is recorded; judge: of every set that
-    names none; keep: a folder for the answers of models, and for those of runs, which are otherwise
-    recorded in the runs themselves.
+    Args: targets: runs (`runs/a`, a `Run`: the newest of who learns), players
+    (`runs/a@policy@3`), folders of runs, folders and hub ids of models, endpoints
+    (`http://…/v1#MODEL`), a player's settings (`{"base_url": …, "model": …}`), imported matches,
+    logs of Inspect, lm-eval and AlpacaEval, and a `Comparison`, for all that it compared;
+    `NAME=TARGET` names one, and a pattern (`mnpo=runs/mnpo*`) or a list under a name in a mapping
+    are runs of one recipe; on: sets, as `evaluate` takes them, which are played by whoever has not
+    answered them yet, None: what is recorded; judge: of every set that names none;
+    player_settings: of models, each where its kind has it; keep: a folder for the answers of
+    models, and for judgements side by side.
 
-    Raises ConfigError, DataError and RunError before anything is played, Stopped on Ctrl-C: the
-    same call goes on.
+    Raises ConfigError, DataError and RunError, Stopped on Ctrl-C: the same call goes on.
     """
-    wanted = Wanted(on, judge, settings, player_settings, keep, trust, progress)
     named = list(named_targets(targets))
     if not named:
-        raise ConfigError("name what to compare: runs, players, models, endpoints or logs")
+        raise ConfigError(f"name what to compare: {KINDS_OF_TARGETS}")
+    every = [target for _, of_name in named for target in of_name]
+    wanted = Wanted(on, judge, settings, player_settings, kinds_of(every), keep, trust, progress)
     arms: list[Arm] = []
     for name, given in named:
         arms += arms_of(name, given, wanted)
     if len(arms) < 2:
         raise ConfigError(f"only '{arms[0].name}' is named; a comparison needs two targets or more")
+    check_named_once(arms)
     arms = with_own_names(arms)
     if wanted.comparing_judge is not None:
         with Display(console=console(), silent=not progress) as display:
@@ -139,11 +82,11 @@ def compare(
                 arms, wanted.prompts, wanted.comparing_judge, wanted.keep, trust, display
             )
         wanted.kept.append(folder.resolve())
-    numbers = compare_arms(arms)
+    numbers = compare_arms(with_readable_measures(arms))
     if not numbers.differences:
         raise nothing_in_common(numbers)
     kept = tuple(dict.fromkeys(wanted.kept))
-    return Comparison(numbers, kept, tuple(pairs_with_votes(wanted.players)))
+    return Comparison(numbers, tuple(arms), kept, tuple(pairs_with_votes(wanted.players)))
 
 
 def pairs_with_votes(players: Mapping[Path, Sequence[PlayerId]]) -> Iterator[CalibratedPair]:
@@ -163,6 +106,7 @@ class Wanted:
         judge: Any,
         settings: recipe_loader.Overrides,
         player_settings: recipe_loader.Overrides,
+        kinds: set[str],
         keep: str | Path | None,
         trust: bool,
         progress: bool,
@@ -171,6 +115,7 @@ class Wanted:
         self.judge = judge
         self.settings = settings
         self.player_settings = player_settings
+        self.kinds = kinds  # of players among the targets that are models
         self.keep = None if keep is None else Path(keep)
         self.trust = trust
         self.progress = progress
@@ -178,6 +123,10 @@ class Wanted:
         self.players: dict[Path, list[PlayerId]] = {}
         self.prompts: dict[str, Prompt] = {}
         self.comparing_judge: Judge | None = None
+        if not self.plays and judge is not None:
+            raise ConfigError("--judge judges answers to sets; name them: --on SET")
+        if not self.plays and settings:
+            raise ConfigError("-s sets something of sets; name them: --on SET")
         if judge is not None and self.plays:
             built = recipe_loader.component(Judge, judge, (), "--judge").as_it_is()
             self.comparing_judge = built if built.compares else None
@@ -185,59 +134,29 @@ class Wanted:
     @property
     def plays(self) -> bool:
         """True if sets are named, which are played where they are missing."""
-        return self.on is not None and self.on != []
+        return self.on is not None
 
 
-# -- targets by name
-
-
-def named_targets(targets: Sequence[Target | Targets]) -> Iterator[tuple[str, list[Target]]]:
-    """(name or "", its targets) of everything that is given; several targets are replicates."""
-    for target in targets:
-        if isinstance(target, Mapping):
-            for name, given in target.items():
-                many: list[Target] = []
-                if isinstance(given, str | Path | Run):
-                    many += expanded(given)
-                else:
-                    for each in given:
-                        many += expanded(each)
-                yield str(name), many
-        elif isinstance(target, list | tuple):
-            yield from named_targets(target)
-        elif isinstance(target, str) and not Path(target).exists():
-            match = NAMED.fullmatch(target)
-            name, text = match.groups() if match else ("", target)
-            yield name, expanded(text)
-        elif isinstance(target, str | Path | Run):
-            yield "", [target]
-
-
-def expanded(target: Target) -> list[Target]:
-    """The folders and files that a pattern names, or the target itself. Raises ConfigError."""
-    if not isinstance(target, str) or "://" in target or Path(target).exists():
-        return [target]
-    path, at, player = target.partition("@")
-    if not PATTERN.search(path):
-        return [target]
-    paths = sorted(glob.glob(path))
-    if not paths:
-        raise ConfigError(f"{target}: no file or folder has a name like this")
-    return [f"{each}{at}{player}" for each in paths]
+# -- arms
 
 
 def arms_of(name: str, targets: Sequence[Target], wanted: Wanted) -> list[Arm]:
     """The arms that one name stands for: replicates under it, or each target's own."""
     if len(targets) == 1:
+        if isinstance(targets[0], Comparison):
+            own = targets[0].arms
+            return [replace(arm, name=f"{name}/{arm.name}") if name else arm for arm in own]
         sheets = list(sheets_of(targets[0], wanted))
         if len(sheets) == 1 and name:
             return [Arm(name, (sheets[0][1],))]
         prefix = f"{name}/" if name else ""
         return [Arm(f"{prefix}{label}", (sheet,)) for label, sheet in sheets]
+    if not targets:
+        raise ConfigError(f"{name}: names no target")
     replicates: list[Sheet] = []
     for target in targets:
         sheets = list(sheets_of(target, wanted))
-        if len(sheets) > 1:
+        if len(sheets) != 1:
             listed = ", ".join(label for label, _ in sheets)
             raise ConfigError(
                 f"{target}: a replicate is one player, and this has several ({listed}); name one: "
@@ -248,15 +167,52 @@ def arms_of(name: str, targets: Sequence[Target], wanted: Wanted) -> list[Arm]:
     return [Arm(title, tuple(replicates))]
 
 
+def check_named_once(arms: Sequence[Arm]) -> None:
+    """Raises ConfigError for a player or model that is named twice, as two targets or two runs."""
+    seen: dict[str, str] = {}
+    for arm in arms:
+        for sheet in arm.sheets:
+            if sheet.key in seen:
+                source = sheet.source or arm.name
+                raise ConfigError(
+                    f"{source}: is named twice, in '{seen[sheet.key]}' and '{arm.name}'; a target "
+                    "does not differ from itself, and counts as one run"
+                )
+            seen[sheet.key] = arm.name
+
+
 def with_own_names(arms: Sequence[Arm]) -> list[Arm]:
-    """The arms under names that are each given once."""
+    """The arms under names that are each given once: those of equal names by where they lie."""
+    names = [arm.name for arm in arms]
     taken: dict[str, int] = {}
     renamed = []
     for arm in arms:
-        count = taken.get(arm.name, 0) + 1
-        taken[arm.name] = count
-        title = arm.name if count == 1 else f"{arm.name} ({count})"
-        renamed.append(Arm(title, arm.sheets))
+        title = arm.name
+        if names.count(title) > 1 and len(arm.sheets) == 1:
+            title = arm.sheets[0].source or title
+        count = taken.get(title, 0) + 1
+        taken[title] = count
+        renamed.append(Arm(title if count == 1 else f"{title} ({count})", arm.sheets))
+    return renamed
+
+
+def with_readable_measures(arms: Sequence[Arm]) -> list[Arm]:
+    """The arms with measures and judges as the user named them; two of one name keep their own."""
+    sheets = [sheet for arm in arms for sheet in arm.sheets]
+    titles: dict[str, str] = {}
+    for sheet in sheets:
+        for name in (*sheet.measures, *sheet.meetings):
+            titles[name] = sheet.titles.get(name, name)
+    given = list(titles.values())
+    readable = {name: title for name, title in titles.items() if given.count(title) == 1}
+    renamed = []
+    for arm in arms:
+        own = []
+        for sheet in arm.sheets:
+            measures = {readable.get(name, name): each for name, each in sheet.measures.items()}
+            meetings = {readable.get(name, name): each for name, each in sheet.meetings.items()}
+            own.append(replace(sheet, measures=measures, meetings=meetings))
+        renamed.append(Arm(arm.name, tuple(own)))
     return renamed
 
 
@@ -277,17 +233,27 @@ def nothing_in_common(numbers: ComparisonNumbers) -> ConfigError:
 
 
 def sheets_of(target: Target, wanted: Wanted) -> Iterator[tuple[str, Sheet]]:
-    """(label, sheet) of a run's players, of a model, or of the models of a log."""
+    """(label, sheet) of a run's players, of a model, of the models of a log, or of a comparison."""
+    if isinstance(target, Comparison):
+        for arm in target.arms:
+            for sheet in arm.sheets:
+                yield arm.name, sheet
+        return
     if isinstance(target, Run):
         yield from run_sheets(target, "", target.path.name, wanted)
+        return
+    if isinstance(target, Mapping):
+        yield from model_sheets(target, wanted)
         return
     text = str(target)
     folder, player = named_run(text)
     if is_run(folder):
         run = Run(folder, trust=trusted(folder, wanted))
-        yield from run_sheets(run, player, Path(folder).name or folder, wanted)
+        yield from run_sheets(run, player, Path(folder).resolve().name, wanted)
     elif is_log(text):
         path, _, model = text.partition("@")
+        if Path(text).exists():
+            path, model = text, ""
         yield from log_sheets(Path(path), model, wanted)
     else:
         yield from model_sheets(text, wanted)
@@ -300,40 +266,42 @@ def trusted(folder: str, wanted: Wanted) -> bool:
     return ask_for_trust(folder, wanted.trust) if wanted.plays else wanted.trust
 
 
-def is_log(text: str) -> bool:
-    """True for a file that is no model, and for a folder without weights."""
-    path = Path(text)
-    if "://" not in text and not path.exists():
-        path = Path(text.partition("@")[0])
-    if path.is_file():
-        return path.suffix != ".gguf"
-    return path.is_dir() and not any(any(path.glob(pattern)) for pattern in WEIGHTS)
-
-
-def run_sheets(run: Run, player: str, title: str, wanted: Wanted) -> Iterator[tuple[str, Sheet]]:
+def run_sheets(
+    run: Run, player: str, title: str, wanted: Wanted, source: str = ""
+) -> Iterator[tuple[str, Sheet]]:
     """The sheets of a run's players; without a name the newest of each that learns, or everybody
-    where nobody does.
+    where nobody does. `source`: of a model's own run, what was asked there.
     """
     with RunDirectory.read(run.path, run.trust) as opened:
         players = compared_players(opened, player)
     wanted.players.setdefault(run.path, []).extend(players)
     several = len(players) > 1
-    sets = None
+    results: list[BenchmarkResult] | None = None
     answers: dict[PlayerId, dict[str, Shown]] = {}
     if wanted.comparing_judge is not None:
         answers = play_answers(run, players, wanted)
-        sets = set()
+        results = []
     elif wanted.plays:
-        sets = play_sets(run, players, wanted)
+        results = play_sets(run, players, wanted)
     with RunDirectory.read(run.path, run.trust) as opened:
+        learning = opened.config.learning
         for each in players:
             label = title
-            if several or player:
+            if not learning and several:
+                label = opened.config.title_of(each)
+            elif several or player:
                 label = f"{title}@{each}"
-            sheet = sheet_of(opened, each, sets)
+            where = source or f"{opened.config.title_of(each)} of {near(run.path)}"
+            sheet = replace(sheet_of(opened, each, results), source=where)
             if each in answers:
                 sheet = replace(sheet, answers=answers[each])
             yield label, sheet
+
+
+def near(path: Path) -> str:
+    """A path as one names it from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def compared_players(run: RunDirectory, player: str) -> list[PlayerId]:
@@ -346,8 +314,8 @@ def compared_players(run: RunDirectory, player: str) -> list[PlayerId]:
     return list(newest.values())
 
 
-def play_sets(run: Run, players: Sequence[PlayerId], wanted: Wanted) -> set[str]:
-    """Have the players answer the sets, where they have not yet; the sets' names."""
+def play_sets(run: Run, players: Sequence[PlayerId], wanted: Wanted) -> list[BenchmarkResult]:
+    """Have the players answer the sets, where they have not yet; the results."""
     results = run.evaluate(
         wanted.on,
         [str(player) for player in players],
@@ -356,15 +324,14 @@ def play_sets(run: Run, players: Sequence[PlayerId], wanted: Wanted) -> set[str]
         progress=wanted.progress,
     )
     wanted.kept.append(run.path)
-    return {result.name for result in results}
+    return results
 
 
 def play_answers(
     run: Run, players: Sequence[PlayerId], wanted: Wanted
 ) -> dict[PlayerId, dict[str, Shown]]:
     """Have the players answer the sets, for a judge that sets the answers side by side."""
-    many = wanted.on if isinstance(wanted.on, list | tuple) else [wanted.on]
-    sets = named_sets(many, wanted.comparing_judge, wanted.settings, (), None)
+    sets = named_sets(listed_sets(wanted.on), wanted.comparing_judge, wanted.settings, (), None)
     with (
         RunDirectory.open(run.path, run.trust, show_notes) as opened,
         Display(console=console(), silent=not wanted.progress) as display,
@@ -396,24 +363,28 @@ def log_sheets(path: Path, model: str, wanted: Wanted) -> Iterator[tuple[str, Sh
             notes.setdefault(name, []).append(f"{title}: {result.note}")
     for name, measures in by_model.items():
         key = f"{path.resolve()}@{name}"
-        yield name, Sheet(key, measures, notes=tuple(notes.get(name, ())))
+        source = f"{name} in {near(path.resolve())}"
+        yield name, Sheet(key, measures, notes=tuple(notes.get(name, ())), source=source)
 
 
-def model_sheets(text: str, wanted: Wanted) -> Iterator[tuple[str, Sheet]]:
+def model_sheets(target: Model, wanted: Wanted) -> Iterator[tuple[str, Sheet]]:
     """The sheet of a model or endpoint: its answers are kept in a run of its own."""
-    target, _, model = text.partition("#")
-    overrides = recipe_loader.plain_values(wanted.player_settings)
-    given: Any = overrides if isinstance(overrides, dict) else list(wanted.player_settings)
-    if model:
-        given = {**given, "model": model} if isinstance(given, dict) else [*given, f"model={model}"]
+    if not isinstance(target, Mapping):
+        check_is_there(str(target))
+    given = settings_for(target, wanted.player_settings, wanted.kinds)
     config = recipe_loader.load(model_settings(target, given))
-    folder = (wanted.keep or KEPT) / config.name
+    folder = folder_of_model(config, wanted.keep)
+    player = player_of(target)
+    source = str(player.get("model", config.name))
+    if is_address(player.get("base_url", "")):
+        source = f"{source} at {player['base_url']}"
     if wanted.plays:
         with run_to_measure(target, folder, given, trust=wanted.trust) as run:
-            yield from run_sheets(run, "", config.name, wanted)
+            yield from run_sheets(run, "", config.name, wanted, source)
         return
     if not is_run(folder):
         raise RunError(
-            f"{text}: nothing is recorded of it in {folder}; name what it is to be asked: --on SET"
+            f"{source}: nothing is recorded of it in {folder}; name what it is to be asked: "
+            "--on SET"
         )
-    yield from run_sheets(Run(folder), "", config.name, wanted)
+    yield from run_sheets(Run(folder), "", config.name, wanted, source)

@@ -47,7 +47,7 @@ def run(
 
 
 def evaluate(
-    target: str | Path | Run,
+    target: str | Path | Run | Mapping[str, Any],
     on: Any,
     judge: Any = None,
     settings: library.Overrides = (),
@@ -61,12 +61,13 @@ def evaluate(
     progress: bool = True,
 ) -> Run:
     """Measure a run's players, a model or an endpoint on named sets, and return the run that holds
-    the results (`Run.benchmarks()`); nothing is trained.
+    the results (`Run.benchmarks()`), which `compare` takes as it is; nothing is trained.
 
-    Args: target: a run's folder or a `Run`, a model's folder, hub id or packaged name, or an
-    endpoint's address; out: the folder of the run that is made for a model, None: runs/evaluate and
-    the model's name; player_settings: of the model, `{"batch_size": 8}`; trust: as `open_run` takes
-    it; the others as `Run.evaluate`.
+    Args: target: a run's folder or a `Run`, a model's folder, hub id or packaged name, an
+    endpoint's address (`http://…/v1#MODEL`), or a player's settings (`{"base_url": …, "model":
+    …}`); on: sets as `Run.evaluate` takes them; out: the folder of the run that is made for a
+    model, None: runs/evaluate and the model's name; player_settings: of the model, `{"batch_size":
+    8}`; trust: as `open_run` takes it; the others as `Run.evaluate`.
 
     Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
     """
@@ -77,7 +78,7 @@ def evaluate(
 
 @contextmanager
 def run_to_measure(
-    target: str | Path | Run,
+    target: str | Path | Run | Mapping[str, Any],
     out: str | Path | None = None,
     player_settings: library.Overrides = (),
     *,
@@ -89,8 +90,10 @@ def run_to_measure(
     from equipoise.api.measure_sets import discard_unused, run_for_model
     from equipoise.runs.directory import is_run
 
-    if not isinstance(target, Run) and not is_run(target):
-        run = Run(run_for_model(str(target), out, player_settings))
+    is_model = isinstance(target, Mapping) or not (isinstance(target, Run) or is_run(target))
+    if is_model:
+        model = target if isinstance(target, Mapping) else str(target)
+        run = Run(run_for_model(model, out, player_settings))
         try:
             yield run
         except UserError as error:
@@ -100,7 +103,7 @@ def run_to_measure(
         return
     if out is not None or player_settings:
         raise ConfigError(f"{target}: is a run; out and settings of a player are for a model")
-    yield target if isinstance(target, Run) else Run(target, trust=trust)
+    yield target if isinstance(target, Run) else Run(str(target), trust=trust)
 
 
 def open_run(

@@ -195,10 +195,10 @@ class Run:
             rerating = rerate(run, judge=judge)
             titles = {}
             for name, player in config.players.items():
+                if not config.learning:
+                    titles[str(PlayerId(name))] = config.title_of(PlayerId(name))
                 if isinstance(player, Recorded):
                     titles[name] = player.model
-                if not config.learning:
-                    titles[str(PlayerId(name))] = name
             name = judge or config.measuring_judge.name
             board = leaderboard(
                 config.name,
@@ -333,7 +333,8 @@ class Run:
         again.
 
         Args: on: a benchmark's name, a file of prompts, a YAML file, a mapping or a `Benchmark`, or
-        several of them; players: `policy@3`, `policy` (its newest) or `policy@all`, none: the start
+        several of them; a list of prompts, as texts or rows, or a data frame, `{"mine": […]}` under
+        a name; players: `policy@3`, `policy` (its newest) or `policy@all`, none: the start
         and the newest of everyone who learns; judge: of every set that names none; settings: of
         every set, `{"limit": 100}`; sweep: a setting of every set -> its values, `{"temperature":
         [0, 0.7]}`; trained: sets of prompts are played by the run's game and judged by its judge.

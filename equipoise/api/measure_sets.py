@@ -1,26 +1,34 @@
 """Measures a run's players, a model or an endpoint on named sets; nothing is trained."""
 
+import hashlib
+import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from equipoise.api.extending import change_settings
+from equipoise.api.model_targets import Model, player_of
 from equipoise.component import fixed_settings, nearest
 from equipoise.errors import ConfigError, RunError, Stopped
+from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.base import Judge
 from equipoise.ledger.benchmark_results import STAGE
 from equipoise.ledger.item_scores import BenchmarkResult
 from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
+from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory, is_run
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.named_sets.measure_set import measure_set
 from equipoise.runs.named_sets.set_plan import Sets, check_sets
 from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.open_run import OpenRun
-from equipoise.system.addresses import lacks_scheme
 from equipoise.types import PlayerId
 
+LONGEST_PATH = 250  # characters
+SETS_FILE = re.compile(r"\.(jsonl?|ya?ml|csv|tsv|parquet|txt|arrow)(#\w+)?$")
 PROMPTS = {"prompt", "messages", "question", "instruction"}  # columns of rows
 
 
@@ -35,7 +43,7 @@ def measure(
     monitor: Monitor,
 ) -> list[BenchmarkResult]:
     """`Run.evaluate` of an open run. Raises Stopped on Ctrl-C: the same call goes on."""
-    many = on if isinstance(on, list | tuple) and not are_rows(on) else [on]
+    many = listed_sets(on)
     by = judge and recipe_loader.component(Judge, judge, (), "--judge").as_it_is()
     below = as_trained(run) if trained else None
     sets = named_sets(many, by, settings, sweep, below)
@@ -48,11 +56,42 @@ def measure(
         ) from None
 
 
-def are_rows(on: Any) -> bool:
+def listed_sets(on: Any) -> list[Any]:
+    """The sets that `on` gives: one, a list of several, or rows or texts, which are one set.
+
+    Raises ConfigError for an empty list.
+    """
+    if not isinstance(on, list | tuple):
+        return [[on]] if are_texts([on]) else [on]
+    if not on:
+        raise ConfigError("on: names no set, and no prompt")
+    if are_rows(on) or are_texts(on):
+        return [list(on)]
+    return list(on)
+
+
+def are_rows(on: Sequence[Any]) -> bool:
     """True for a list of rows with prompts, in place of a list of sets."""
-    if not isinstance(on, list | tuple) or not on:
-        return False
     return all(isinstance(each, Mapping) and PROMPTS.intersection(each) for each in on)
+
+
+def are_texts(on: Sequence[Any]) -> bool:
+    """True for a list of texts that are prompts, of several words each, and no names of sets."""
+    return all(isinstance(each, str) and is_prompt(each) for each in on)
+
+
+def is_prompt(text: str) -> bool:
+    """True for a text of several words that names no file and no set."""
+    words = text.split()
+    if len(words) < 2 or text.lstrip().startswith("{") or SETS_FILE.search(text):
+        return False
+    if len(text) < LONGEST_PATH and Path(text).exists():
+        return False
+    name, equals, _ = text.partition("=")
+    if equals and name.isidentifier():
+        return False
+    kinds = Benchmark.known_kinds()
+    return not all(word.strip(",") in kinds for word in words)
 
 
 def measure_sets(
@@ -118,27 +157,72 @@ def known_ages(run: RunDirectory) -> dict[str, list[int]]:
 # -- a run for a model of its own
 
 NAME = "model"  # what a bare model is called in the run that is made for it
+KEPT = Path("runs", "evaluate")  # where models' answers are kept
 
 
-def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.Overrides) -> Path:
-    """The folder of a run without learners, for a model or an endpoint's address.
+def run_for_model(model: Model, out: str | Path | None, overrides: recipe_loader.Overrides) -> Path:
+    """The folder of a run without learners, for a model, an endpoint's address or a player's
+    settings.
 
     A run of the same settings is used again, one in which nothing was measured is replaced. Args:
-    model: folder, hub id, packaged name or address; out: None: below runs/evaluate. Raises
-    ConfigError for a model that cannot be used, RunError where the folder holds another one.
+    out: None: below runs/evaluate. Raises ConfigError for a model that cannot be used, RunError
+    where the folder holds another one.
     """
     config = recipe_loader.load(model_settings(model, overrides))
-    folder = Path("runs", "evaluate", config.name) if out is None else Path(out)
+    folder = KEPT / config.name if out is None else Path(out)
     if is_run(folder):
         with RunDirectory.read(folder) as run:
-            own = fixed_settings(run.config.model_dump(mode="json"))
             empty = is_unused(run)
-        if own == fixed_settings(config.model_dump(mode="json")):
+        if is_run_of(config, folder):
+            take_up_settings(config, folder)
             return folder
         if not empty:
             raise RunError(f"{folder}: holds a run of other settings; choose another --out")
     with new_run(config, folder, overwrite=is_run(folder)):
         return folder
+
+
+def is_run_of(config: RunConfig, folder: Path) -> bool:
+    """True if the run in a folder is of the same model at the same address, with the same settings
+    but for those that change no result.
+    """
+    with RunDirectory.read(folder) as run:
+        there = run.config
+    return identity(there) == identity(config)
+
+
+def identity(config: RunConfig) -> tuple[Any, str]:
+    """What tells the run of a model from that of another one."""
+    address = getattr(config.players.get(NAME), "base_url", "")
+    return fixed_settings(config.model_dump(mode="json")), address
+
+
+def take_up_settings(config: RunConfig, folder: Path) -> None:
+    """Have the run that is used again go on with the model's key, limits and budget as they are
+    given now.
+    """
+    with RunDirectory.read(folder) as run:
+        before = run.config.players[NAME].model_dump(mode="json")
+    now = config.players[NAME].model_dump(mode="json")
+    changed = {}
+    for key, value in now.items():
+        if before.get(key) != value:
+            changed[f"players.{NAME}.{key}"] = value
+    if changed:
+        with RunDirectory.open(folder) as run:
+            change_settings(run, changed)
+
+
+def folder_of_model(config: RunConfig, keep: Path | None = None) -> Path:
+    """The folder for what a model answers: by its name, and where another one of that name lies
+    there by a hash of its settings, too.
+    """
+    folder = (keep or KEPT) / config.name
+    if not is_run(folder) or is_run_of(config, folder):
+        return folder
+    text = json.dumps(identity(config), sort_keys=True)
+    digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    return folder.with_name(f"{folder.name}_{digest}")
 
 
 def is_unused(run: RunDirectory) -> bool:
@@ -158,21 +242,18 @@ def discard_unused(folder: Path) -> None:
             above.rmdir()
 
 
-def model_settings(model: str, overrides: recipe_loader.Overrides) -> dict[str, Any]:
+def model_settings(model: Model, overrides: recipe_loader.Overrides) -> dict[str, Any]:
     """The configuration of the run that is made for a model. Raises ConfigError."""
-    is_address = model.startswith(("http://", "https://"))
-    player: dict[str, Any] = {"kind": "local", "model": model}
-    if lacks_scheme(model):
-        raise ConfigError(f"{model}: a server's address begins with http://, as http://{model}")
-    if is_address:
-        player = {"kind": "endpoint", "base_url": model}
+    player = player_of(model)
     recipe_loader.override(player, overrides)
-    if "model" not in player:
+    if player["kind"] == "endpoint" and "model" not in player:
+        address = player.get("base_url", "it")
         raise ConfigError(
-            f"{model}: an endpoint needs the model's name there: -s player.model=NAME"
+            f"{address}: an endpoint needs the model's name there: {address}#NAME, or -s "
+            "player.model=NAME"
         )
     return {
-        "name": Path(str(player["model"])).name,
+        "name": Path(str(player.get("model", player["kind"]))).name,
         "generations": 0,
         "players": {NAME: player},
         "prompts": {"kind": "blank", "per_generation": 1, "held_out": 0},

@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 
 from equipoise import seeds
+from equipoise.api.targets import JUDGED
 from equipoise.blocks.terminal import show_notes
 from equipoise.errors import ConfigError
 from equipoise.evaluation.compared_arms import Arm, Sheet, Shown
@@ -78,7 +79,7 @@ def judged_side_by_side(
     sheets = [sheet for arm in arms for sheet in arm.sheets]
     arm_of = {sheet.key: arm.name for arm in arms for sheet in arm.sheets}
     digest = record_id(judge.name, *(sheet.key for sheet in sheets))[:12]
-    folder = (keep or KEPT) / f"side_by_side_{digest}"
+    folder = (keep or KEPT) / f"{JUDGED}{digest}"
     names = {sheet.key: f"target_{i}" for i, sheet in enumerate(sheets, 1)}
     config = recipe_loader.load(
         {
@@ -122,8 +123,12 @@ def judged_side_by_side(
                 meetings.append(Meeting(first.key, second.key, value, match.prompt))
     judged = []
     for arm in arms:
-        own = tuple(replace(sheet, meetings={judge.name: meetings}) for sheet in arm.sheets)
-        judged.append(Arm(arm.name, own))
+        own = []
+        for sheet in arm.sheets:
+            titles = {**sheet.titles, judge.name: judge.title}
+            met = [meeting for meeting in meetings if meeting.first == sheet.key]
+            own.append(replace(sheet, meetings={judge.name: met}, titles=titles))
+        judged.append(Arm(arm.name, tuple(own)))
     return judged, folder
 
 

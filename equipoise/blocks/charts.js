@@ -130,7 +130,9 @@ const charts = (() => {
     const ytitle = plain(yaxis.title?.text ?? "");
     const left = Math.min(14 + LETTER * widest + (ytitle ? 18 : 0), 0.45 * width);
     const ends = (layout.annotations ?? []).filter((note) => note.xshift).map((note) => plain(note.text).length);
-    const right = ends.length ? Math.min(12 + LETTER * Math.max(...ends), 0.4 * width) : 14;
+    const beside = data.filter((trace) => trace.type === "bar" && trace.text).flatMap((trace) => trace.text.map((text) => plain(text).length));
+    const barred = beside.length ? Math.max(LETTER * Math.max(...beside) - 0.08 * width, 0) : 0; // a tenth of the axis is free
+    const right = ends.length ? Math.min(12 + LETTER * Math.max(...ends), 0.4 * width) : 14 + barred;
     const rows = [];
     let used = Infinity;
     for (const trace of legend) {
@@ -199,7 +201,7 @@ const charts = (() => {
           const fill = value === null ? "none" : blended(trace.colorscale, share);
           say(make("rect", { x: X(i) - cellWidth / 2 + 1, y: Y(j) - cellHeight / 2 + 1, width: Math.max(cellWidth - 2, 1), height: Math.max(cellHeight - 2, 1), fill, "pointer-events": "all" }), i, j);
           const text = trace.text ? plain(trace.text[j][i]) : "";
-          const fits = LETTER * text.length <= cellWidth - 2;
+          const fits = LETTER * text.length <= cellWidth - 10;
           if (text) write(group, X(i), Y(j) + 4, fits ? text : text.split(" ± ")[0], { class: "heatmap-label", "text-anchor": "middle", fill: theme("ink"), "pointer-events": "none" });
         }));
         continue;

@@ -147,12 +147,13 @@ def heat_map(
     hover: list[list[str]],
     titles: tuple[str, str],
     around_zero: bool = True,
+    most: float | None = None,
 ) -> Figure:
     """A grid of numbers, empty where there is none.
 
-    Around zero: blue above, orange below, as deep as the largest is far from 0. Else from pale to
-    blue, from the smallest to the largest. Where all are the same there is no scale. `titles` are
-    those of the rows' and the columns' axes.
+    Around zero: blue above, orange below, as deep as the largest is far from 0, or as `most`. Else
+    from pale to blue, from the smallest to the largest. Where all are the same there is no scale.
+    `titles` are those of the rows' and the columns' axes.
     """
     value_V = value_RC[np.isfinite(value_RC)]
     low = float(value_V.min()) if value_V.size else 0.0
@@ -160,7 +161,7 @@ def heat_map(
     scale: list[list[Any]] = [[0, "@neutral"], [1, "@high"]]
     if around_zero:
         scale = [[0, "@low"], [0.5, "@neutral"], [1, "@high"]]
-        high = max(-low, high)
+        high = max(-low, high) if most is None else most
         low = -high
     differ = high - low > ROUNDING
     if not differ:  # nothing to shade, and no scale of millionths

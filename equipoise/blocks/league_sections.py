@@ -26,9 +26,11 @@ from equipoise.blocks.section import (
     number,
 )
 from equipoise.payoffs.table import PayoffTable
+from equipoise.payoffs.win_rates import win_rates
 from equipoise.ratings.base import Rating
 
 MOST_BARS = 12  # members of a mixture up to which each has its bar, even an empty one
+MOST_TABLED = 8  # players up to which win rates stand in a table, too
 LEAST = 0.001  # share from which on a member of a larger league has one
 
 
@@ -37,9 +39,13 @@ def payoffs_section(
     payoff_NN: np.ndarray,
     se_NN: np.ndarray | None = None,
     count_NN: np.ndarray | None = None,
+    clusters_NN: np.ndarray | None = None,
 ) -> Section:
     """The pay-off table between players or generations, with standard errors and the numbers of
     judged matches where they are known.
+
+    `clusters_NN`: prompts of the matches; where they are known, of few players also win rates with
+    intervals.
     """
     n = len(players)
     if n == 0 or not np.isfinite(payoff_NN).any():
@@ -58,7 +64,19 @@ def payoffs_section(
         "Each cell is the mean pay-off of the row's player when it meets the column's, "
         "± one standard error."
     )
-    return Section("payoffs", "Who beats whom", (figure,), lead)
+    if se_NN is None or clusters_NN is None or n > MOST_TABLED:
+        return Section("payoffs", "Who beats whom", (figure,), lead)
+    lead += (
+        " Beneath are win rates, (1 + pay-off)/2, with 95 % intervals that hold for all pairs at "
+        "once."
+    )
+    rates = win_rates(payoff_NN, se_NN, clusters_NN)
+    rows = []
+    for i, player in enumerate(players):
+        cells = [rates[i, j].percent() if (i, j) in rates else "" for j in range(n)]
+        rows.append((player, *cells))
+    table = Table(("", *(f"over {player}" for player in players)), tuple(rows), "Win rates")
+    return Section("payoffs", "Who beats whom", (figure, table), lead)
 
 
 def payoff_map(
@@ -93,7 +111,9 @@ def _cell(value: float, error: float) -> str:
     if finite_or_none(value) is None:
         return ""
     mean = f"{value:+.2f}".replace("-", "−")
-    return mean if finite_or_none(error) is None else f"{mean} ± {error:.2f}"
+    if finite_or_none(error) is None or error == 0:  # of few that agree, no error is known
+        return mean
+    return f"{mean} ± {error:.2f}"
 
 
 def _matches(count: float) -> str:

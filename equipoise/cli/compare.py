@@ -19,10 +19,10 @@ Targets = Annotated[
     list[str],
     typer.Argument(
         metavar="TARGET...",
-        help="RUN, RUN@PLAYER, RUN@PLAYER@GENERATION; a model's folder or hub id; an endpoint, "
-        "http://…/v1#MODEL; a log of Inspect, lm-eval or AlpacaEval, or a folder of logs, "
-        "LOG@MODEL for one model of it. NAME=TARGET names it; NAME='runs/a*' are runs of one "
-        "recipe",
+        help="RUN, RUN@PLAYER, RUN@PLAYER@GENERATION, or a folder of runs; a model's folder or hub "
+        "id; an endpoint, http://…/v1#MODEL; a player's settings in YAML; a log of Inspect, "
+        "lm-eval or AlpacaEval, or a folder of logs, LOG@MODEL for one model of it. NAME=TARGET "
+        "names it; NAME='runs/a*' are runs of one recipe",
     ),
 ]
 On = Annotated[

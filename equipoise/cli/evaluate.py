@@ -25,7 +25,7 @@ Targets = Annotated[
     typer.Argument(
         metavar="TARGET...",
         help="RUN, RUN@PLAYER, RUN@PLAYER@GENERATION (or @all); a model's folder, hub "
-        "id or packaged name; an endpoint's address",
+        "id or packaged name; an endpoint, http://…/v1#MODEL; a player's settings in YAML",
     ),
 ]
 
@@ -144,16 +144,22 @@ def evaluate(
     """
     from equipoise.api import functions as api
     from equipoise.api.handle import ask_for_trust
+    from equipoise.api.model_targets import parsed, settings_for
+    from equipoise.api.targets import is_model, kinds_of
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
     by = harness_settings(harness, tasks, limit, harness_python, include_path)
     check_one_way(by, on, [judge, as_trained, *of_sets, *sweep])
     rows: list[tuple[Path, AgainstStart]] = []
-    for target, players in players_by_run(targets).items():
-        trusted = ask_for_trust(target, trust)
+    by_run = players_by_run(targets)
+    kinds = kinds_of([parsed(text) for text in by_run])
+    for text, players in by_run.items():
+        target = parsed(text)
+        trusted = ask_for_trust(text, trust)
         shown, wanted = not json, judge or None
-        with api.run_to_measure(target, out, of_player, trust=trusted) as run:
+        given = settings_for(target, of_player, kinds) if is_model(target) else of_player
+        with api.run_to_measure(target, out, given, trust=trusted) as run:
             if by:
                 results = run.evaluate_by_harness(by, players, harness_args)
             else:
@@ -205,14 +211,23 @@ def check_one_way(
 
 def players_by_run(targets: list[str]) -> dict[str, list[str]]:
     """The players that are named, by the run or model that they are of."""
+    from equipoise.api.model_targets import is_address, parsed
+    from equipoise.api.targets import expanded
     from equipoise.runs.directory import is_run, named_run
 
-    runs: dict[str, list[str]] = {}
+    texts: list[str] = []
     for target in targets:
+        is_settings = parsed(target) is not target
+        texts += [target] if is_settings else map(str, expanded(target))
+    runs: dict[str, list[str]] = {}
+    for target in texts:
+        if parsed(target) is not target:
+            runs.setdefault(target, [])
+            continue
         folder, player = named_run(target)
         if is_run(folder):
             runs.setdefault(folder, []).append(player)
-        elif player and "://" not in target and not Path(target).exists():
+        elif player and not is_address(target) and not Path(target).exists():
             raise RunError(f"{target}: there is no run in {folder}")
         else:
             runs.setdefault(target, [])

@@ -22,13 +22,7 @@ import numpy as np
 
 from equipoise.blocks.section import Curve, finite_or_none
 from equipoise.payoffs.cycles import circles, cycle_share, cyclic_triples
-from equipoise.payoffs.intervals import (
-    Interval,
-    level_together,
-    mean_interval,
-    paired_difference,
-    payoff_interval,
-)
+from equipoise.payoffs.intervals import Interval, level_together, mean_interval, paired_difference
 from equipoise.payoffs.regret import largest_gap
 from equipoise.payoffs.table import Meeting, PayoffTable, cross_play, met_by_all, tally
 from equipoise.payoffs.told_apart import (
@@ -43,6 +37,7 @@ from equipoise.payoffs.told_apart import (
     sign_flip,
     smallest_shown,
 )
+from equipoise.payoffs.win_rates import win_rates
 from equipoise.ratings.nash_average import max_entropy_nash
 from equipoise.types import Message
 
@@ -81,6 +76,7 @@ class Usage:
     answers: int = 0
     tokens: int = 0
     money: float = 0.0
+    currency: str = ""
     seconds: float = 0.0
     generations: int = 0
 
@@ -90,10 +86,12 @@ class Sheet:
     """The scores of one run, model or log.
 
     `seed` tells runs of one recipe apart: equal seeds of two arms are paired. `meetings` are
-    matches of targets by their `key`, by judge, where answers were judged side by side. `answers`:
+    its matches with others, by judge, where answers were judged side by side: those in which it
+    stands first, so that a match of two sheets is in one of them. `answers`:
     item -> what was asked and answered. `curves`: a measure's course over the generations.
     `method` is the loss that it learned by, `first_step` that loss in the first generation, where
-    other methods share it.
+    other methods share it. `source` says to a reader what it is of. `titles`: a
+    measure or judge -> what readers call it.
     """
 
     key: str
@@ -106,6 +104,8 @@ class Sheet:
     notes: tuple[str, ...] = ()
     method: str = ""
     first_step: str = ""
+    source: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,28 @@ class Arm:
             for item, values in measured.scores.items():
                 scores.setdefault(item, []).extend(values)
         return scores
+
+    @property
+    def sources(self) -> list[str]:
+        """What its sheets are of, each once."""
+        return list(dict.fromkeys(sheet.source for sheet in self.sheets if sheet.source))
+
+    def usage_facts(self) -> dict[str, Any]:
+        """Plain JSON values: what it is, and what its answers and runs took."""
+        usages = [sheet.usage for sheet in self.sheets]
+        money: dict[str, float] = {}
+        for usage in usages:
+            if usage.money:
+                money[usage.currency] = money.get(usage.currency, 0.0) + usage.money
+        return {
+            "is": self.sources,
+            "runs": len(usages),
+            "generations": sorted({usage.generations for usage in usages}),
+            "answers": sum(usage.answers for usage in usages),
+            "tokens": sum(usage.tokens for usage in usages),
+            "money": money,
+            "seconds": sum(usage.seconds for usage in usages),
+        }
 
     def by_seed(self, measure: str) -> dict[str, dict[str, float]]:
         """Seed -> item -> the mean score of its answers."""
@@ -329,6 +351,7 @@ class ComparisonNumbers:
             "differences": [difference.facts() for difference in self.differences],
             "standings": standings,
             "win_rates": [table.facts() for table in self.win_rates],
+            "usage": {arm.name: arm.usage_facts() for arm in self.arms},
             "notes": list(self.notes),
         }
 
@@ -468,6 +491,9 @@ class Paired:
             own = paired_difference(values, share=self.share)
             together = paired_difference(values, level=level, share=self.share)
             freedom = len(values) - 1
+        smallest = smallest_shown(together, freedom, level)
+        if self.share:
+            own, together = within_shares(own), within_shares(together)
         return Difference(
             self.measure,
             self.first,
@@ -477,7 +503,7 @@ class Paired:
             len(values),
             self.p,
             adjusted,
-            smallest_shown(together, freedom, level),
+            smallest,
             self.only_first,
             self.only_second,
             self.seeds,
@@ -486,6 +512,11 @@ class Paired:
             self.higher_is_better,
             self.share,
         )
+
+
+def within_shares(interval: Interval) -> Interval:
+    """The interval of a difference of two shares, which lies in [−1, 1]."""
+    return Interval(interval.mean, max(interval.low, -1.0), min(interval.high, 1.0), interval.n)
 
 
 def _over_seeds(
@@ -605,17 +636,15 @@ def meeting_title(judge: str) -> str:
 
 
 def _meetings(arms: Sequence[Arm], judge: str) -> list[Meeting]:
-    """The matches between arms that the judge saw, by the arms' names, each once."""
+    """The matches between arms that the judge saw, by the arms' names."""
     name_of = {sheet.key: arm.name for arm in arms for sheet in arm.sheets}
-    every: dict[Meeting, None] = {}
+    meetings = []
     for arm in arms:
         for sheet in arm.sheets:
-            every.update(dict.fromkeys(sheet.meetings.get(judge, ())))
-    meetings = []
-    for meeting in every:
-        first, second = name_of.get(meeting.first), name_of.get(meeting.second)
-        if first is not None and second is not None and first != second:
-            meetings.append(meeting._replace(first=first, second=second))
+            for meeting in sheet.meetings.get(judge, ()):
+                second = name_of.get(meeting.second)
+                if second not in (None, arm.name):
+                    meetings.append(meeting._replace(first=arm.name, second=second))
     return meetings
 
 
@@ -646,17 +675,9 @@ def _meeting_table(arms: Sequence[Arm], judge: str) -> PayoffTable:
 
 def _win_rates(measure: str, table: PayoffTable) -> WinRates:
     players = table.players
-    pairs = [(i, j) for i, j in combinations(range(len(players)), 2) if table.clusters_NN[i, j]]
-    level = level_together(len(pairs))
     rates: dict[tuple[str, str], Interval] = {}
-    for i, j in pairs:
-        for a, b in ((i, j), (j, i)):
-            prompts = int(table.clusters_NN[a, b])
-            mean = float(table.payoff_NN[a, b])
-            pays = payoff_interval(mean, float(table.se_NN[a, b]), prompts, level)
-            rates[players[a], players[b]] = Interval(
-                (pays.mean + 1) / 2, (pays.low + 1) / 2, (pays.high + 1) / 2, prompts
-            )
+    for (i, j), rate in win_rates(table.payoff_NN, table.se_NN, table.clusters_NN).items():
+        rates[players[i], players[j]] = rate
     inside = met_by_all(table)
     payoff_NN = table.payoff_NN[np.ix_(inside, inside)]
     several = len(inside) > 1
@@ -694,6 +715,12 @@ def _notes(arms: Sequence[Arm], listed: Sequence[str], shared: Sequence[str]) ->
         elif name in shared and len(having) < len(arms):
             lacking = ", ".join(arm.name for arm in arms if arm.name not in having)
             notes.append(f"{name}: {lacking} has no score on it")
+        for arm in arms:
+            without = len(arm.sheets) - len(arm.measured(name))
+            if name in shared and 0 < without < len(arm.sheets):
+                notes.append(
+                    f"{name}: {without} of {len(arm.sheets)} runs of {arm.name} has no score on it"
+                )
     for arm in arms:
         for sheet in arm.sheets:
             notes += [f"{arm.name}: {note}" for note in sheet.notes]

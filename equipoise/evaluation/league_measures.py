@@ -175,6 +175,7 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             np.array(last.payoff, float),
             np.array(last.se, float),
             np.array(last.count),
+            np.array(last.clusters or last.count),
         )
         of_course = []
         if history.has_course:

@@ -238,8 +238,21 @@ class Judge(Component):
         return judge
 
     def as_it_is(self) -> Self:
-        """The judge under a name that tells what its function's file holds now."""
-        return self
+        """The judge under a name that tells what the files of its functions, and of the judges
+        in it, hold now.
+        """
+        changed: dict[str, Any] = {}
+        for field in type(self).model_fields:
+            value = getattr(self, field)
+            if isinstance(value, Judge):
+                changed[field] = value.as_it_is()
+            elif isinstance(value, dict) and any(
+                isinstance(each, Judge) for each in value.values()
+            ):
+                changed[field] = {name: judge.as_it_is() for name, judge in value.items()}
+        if all(getattr(self, field) == value for field, value in changed.items()):
+            return self
+        return self.model_validate(self.settings() | changed)
 
     def prepare(self) -> None:
         """Check that the judge can work, before anything is asked.

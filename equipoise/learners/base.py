@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from equipoise.component import Component
+from equipoise.data.joined_pairs import JoinedPairs
 from equipoise.games.base import Game
 from equipoise.losses.base import PreferenceLoss
 from equipoise.matches.base import Schedule
@@ -128,6 +129,10 @@ class Learner(Component):
     def share_of_outcome(self, later: int) -> float:
         """The share of an outcome paid to a move with `later` more by its seat."""
         return 1.0
+
+    def joined_pairs(self) -> JoinedPairs | None:
+        """The ways in which it reads pairs as plain text; None: by the chat template."""
+        return None
 
     def carried_precision(self) -> Precision | None:
         """The precision in which its player has to play; None: that of the player's settings."""

@@ -62,6 +62,9 @@ class Preference(FineTuning):
         "as MNPO's released code can; null: those after the last step",
     )
 
+    def joined_pairs(self) -> JoinedPairs | None:
+        return self.pair_text
+
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.
 

@@ -119,6 +119,15 @@ def largest_gap(table: PayoffTable, player: int) -> tuple[Interval, int | None]:
     return gap, int(met[best]) if gap.mean > 0 else None
 
 
+def gap_text(gap: Interval) -> str:
+    """The most that anybody gains against a player, to read.
+
+    >>> gap_text(Interval(0.0, 0.0, 0.0, 9))
+    '0.00 (nobody beats it)'
+    """
+    return "0.00 (nobody beats it)" if gap.high == 0 else gap.text()
+
+
 def maximum_interval(
     value_PK: np.ndarray, own: int | None = None, level: float = 0.95, bound: float = 1.0
 ) -> Interval:

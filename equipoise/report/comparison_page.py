@@ -22,6 +22,7 @@ from equipoise.blocks.section import (
     label,
     number,
 )
+from equipoise.blocks.terminal import duration
 from equipoise.evaluation.compared_arms import (
     Arm,
     ComparisonNumbers,
@@ -32,6 +33,7 @@ from equipoise.evaluation.compared_arms import (
 )
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.regret import gap_text
 
 MOST_TEXT = 500_000  # characters of questions and answers on the page
 LONGEST = 4_000  # of one of them
@@ -45,16 +47,22 @@ VERDICT_COLUMNS = (
     "corrected p",
     "could have shown",
 )
+POOLED = (
+    "The answers of a recipe's runs are taken together here, and the interval is over prompts "
+    "alone: whether recipes differ, seeds included, stands under who is ahead."
+)
+RUNS_COLUMNS = ("runs", "p over the runs alone")  # where there are several of a recipe
 
 
 def comparison_page(numbers: ComparisonNumbers, further: Sequence[Section] = ()) -> Page:
     """Everything that the page shows; `further` sections stand below win rates."""
     now = datetime.datetime.now(datetime.UTC)
     names = ", ".join(numbers.names)
+    has_runs = any(len(arm.sheets) > 1 for arm in numbers.arms)
     sections = [
         verdict_section(numbers),
         standings_section(numbers),
-        *(win_rates_section(i, table) for i, table in enumerate(numbers.win_rates)),
+        *(win_rates_section(i, table, has_runs) for i, table in enumerate(numbers.win_rates)),
         *further,
         curves_section(numbers.arms),
         side_by_side_section(numbers),
@@ -94,10 +102,15 @@ def verdict_section(numbers: ComparisonNumbers) -> Section:
         ),
     )
     tables = []
+    has_runs = any(each.seeds != (1, 1) for each in numbers.differences)
+    columns = VERDICT_COLUMNS + (RUNS_COLUMNS if has_runs else ())
     for measure in numbers.measures:
-        rows = [verdict_row(each) for each in numbers.differences if each.measure == measure]
+        rows = []
+        for each in numbers.differences:
+            if each.measure == measure:
+                rows.append(verdict_row(each) + (runs_cells(each) if has_runs else ()))
         if rows:
-            tables.append(Table(VERDICT_COLUMNS, tuple(rows), measure))
+            tables.append(Table(columns, tuple(rows), measure))
     lead = (
         "Every difference is paired, prompt by prompt: all samples of a prompt are one item. "
         "Beside its own 95 % interval stands the wider one that holds together with all others on "
@@ -113,20 +126,20 @@ def verdict_row(each: Difference) -> tuple[str, ...]:
     items = f"{each.items:,}"
     if each.only_first or each.only_second:
         items += f" (+{each.only_first:,} and {each.only_second:,} of one alone)"
-    p = p_text(each.adjusted)
-    if each.seeds != (1, 1):
-        items += f"; {each.seeds[0]} and {each.seeds[1]} runs"
-        if np.isfinite(each.seed_p):
-            p += f"; over the runs alone {p_text(each.seed_p)}"
     return (
         f"{each.first} − {each.second}",
         each.word,
         difference_text(each.interval, each.share),
         bounds_text(each.together, each.share),
         items,
-        p,
-        amount_text(each.smallest, each.share),
+        p_text(each.adjusted),
+        smallest_text(each),
     )
+
+
+def runs_cells(each: Difference) -> tuple[str, ...]:
+    """The runs of either recipe, and the exact test over them alone."""
+    return f"{each.seeds[0]} and {each.seeds[1]}", p_text(each.seed_p)
 
 
 def difference_text(interval: Interval, share: bool) -> str:
@@ -156,6 +169,13 @@ def amount_text(value: float, share: bool, sign: bool = False) -> str:
     return f"{text} points" if share else text
 
 
+def smallest_text(each: Difference) -> str:
+    """The smallest difference that could have been shown; shares differ by one at most."""
+    if each.share and each.smallest > 1:
+        return "nothing"
+    return amount_text(each.smallest, each.share)
+
+
 def signed(value: float, share: bool) -> str:
     """A number with its sign, of a share in points."""
     text = f"{100 * value:+.1f}" if share else f"{value:+.3g}"
@@ -167,6 +187,11 @@ def p_text(p: float) -> str:
     if not np.isfinite(p):
         return "–"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def prompts_text(count: int) -> str:
+    """`1 prompt`, `20 prompts`."""
+    return f"{count:,} prompt" if count == 1 else f"{count:,} prompts"
 
 
 def span_text(values: Sequence[int]) -> str:
@@ -196,6 +221,8 @@ def standings_section(numbers: ComparisonNumbers) -> Section:
         "interval, the same as in the report of its run; two scores whose intervals overlap may "
         "differ all the same, since prompts are shared: read the differences above."
     )
+    if any(len(arm.sheets) > 1 for arm in numbers.arms):
+        lead += f" {POOLED}"
     return Section("standings", "Places", tuple(blocks), lead)
 
 
@@ -216,7 +243,7 @@ def standing_row(row: Standing, arms: int) -> tuple[str, ...]:
 # -- who beats whom
 
 
-def win_rates_section(place: int, rates: WinRates) -> Section:
+def win_rates_section(place: int, rates: WinRates, has_runs: bool = False) -> Section:
     """Win rates of each against each, the equilibrium, and what beats each target."""
     players = rates.table.players
     name = f"win-rates-{place}"
@@ -230,9 +257,8 @@ def win_rates_section(place: int, rates: WinRates) -> Section:
         i, j = players.index(first), players.index(second)
         rate_NN[i, j] = rate.mean - 0.5
         written[i][j] = f"{100 * rate.mean:.0f} %"
-        hover[i][j] = (
-            f"{label(first)} over {label(second)}<br><b>{rate.percent()}</b><br>{rate.n} prompts"
-        )
+        pair = f"{label(first)} over {label(second)}"
+        hover[i][j] = f"{pair}<br><b>{rate.percent()}</b><br>{prompts_text(rate.n)}"
     figure = heat_map(
         "Win rate of the row's target over the column's",
         players,
@@ -241,6 +267,7 @@ def win_rates_section(place: int, rates: WinRates) -> Section:
         written,
         hover,
         ("", "over …"),
+        most=0.5,
     )
     rows = []
     for player in players:
@@ -251,7 +278,7 @@ def win_rates_section(place: int, rates: WinRates) -> Section:
                 player,
                 *(rate_cell(rates, player, other) for other in players),
                 "–" if share is None else number(share, "%"),
-                gap.text() if gap.high else "0, by all intervals",
+                gap_text(gap),
                 by,
             )
         )
@@ -271,6 +298,8 @@ def win_rates_section(place: int, rates: WinRates) -> Section:
         "together. Nash mass is the share in the mixture that no target beats. Exploitability is "
         "what the best of the others wins against a target, P(win) − P(loss), for all at once."
     )
+    if has_runs:
+        lead += f" {POOLED}"
     return Section(name, title, tuple(blocks), lead)
 
 
@@ -389,39 +418,39 @@ def usage_section(arms: Sequence[Arm]) -> Section:
     """Tokens of the measured answers; money and time of the runs behind them."""
     rows = []
     for arm in arms:
-        usages = [sheet.usage for sheet in arm.sheets]
-        answers = sum(usage.answers for usage in usages)
-        tokens = sum(usage.tokens for usage in usages)
-        money = sum(usage.money for usage in usages)
-        seconds = sum(usage.seconds for usage in usages)
-        generations = "–".join(map(str, sorted({usage.generations for usage in usages})))
+        facts = arm.usage_facts()
+        answers, tokens, seconds = facts["answers"], facts["tokens"], facts["seconds"]
+        per_answer = f"{tokens / answers:.0f}" if answers and tokens else "–"
+        money = [f"{amount:,.4f} {unit}".strip() for unit, amount in facts["money"].items()]
         rows.append(
             (
                 arm.name,
-                f"{len(usages)}",
-                generations,
+                "; ".join(facts["is"]) or "–",
+                f"{facts['runs']}",
+                "–".join(map(str, facts["generations"])),
                 f"{answers:,}" if answers else "–",
                 f"{tokens:,}" if tokens else "–",
-                f"{tokens / answers:.0f}" if answers and tokens else "–",
-                number(money, digits=4) if money else "–",
-                number(seconds, digits=0) if seconds else "–",
+                per_answer,
+                " + ".join(money) or "–",
+                duration(seconds) if seconds else "–",
             )
         )
     columns = (
         "target",
+        "what it is",
         "runs",
         "generation",
         "answers measured",
         "tokens of them",
         "tokens an answer",
         "money of its run",
-        "seconds of its run",
+        "time of its run",
     )
     lead = (
-        "Money is in the currency of the prices that the run was given; time and money are those "
-        "of the whole run, of training, too."
+        "Money is by the prices that the run was given, in their currency; time and money are "
+        "those of the whole run, of training, too."
     )
-    return Section("usage", "Cost, tokens, time", (Table(columns, tuple(rows)),), lead)
+    return Section("usage", "Targets: cost, tokens, time", (Table(columns, tuple(rows)),), lead)
 
 
 def left_out_section(numbers: ComparisonNumbers) -> Section:
@@ -441,13 +470,13 @@ def difference_line(each: Difference) -> str:
         return f"{each.first} − {each.second}: {each.word}"
     apart = difference_text(each.interval, each.share)
     together = bounds_text(each.together, each.share)
-    smallest = amount_text(each.smallest, each.share)
+    smallest = smallest_text(each)
     runs = "" if each.seeds == (1, 1) else f", {each.seeds[0]} and {each.seeds[1]} runs"
     alone = each.only_first + each.only_second
     unpaired = f", {alone:,} of one alone left out" if alone else ""
     return (
         f"{each.first} − {each.second}: {each.word}; {apart}, with all others {together}; "
-        f"{each.items:,} prompts{runs}{unpaired}; corrected p {p_text(each.adjusted)}; "
+        f"{prompts_text(each.items)}{runs}{unpaired}; corrected p {p_text(each.adjusted)}; "
         f"could have shown {smallest}"
     )
 

@@ -12,7 +12,7 @@ from equipoise.blocks.html import Page
 from equipoise.blocks.section import Section, Table, number
 from equipoise.payoffs.cycles import circles, cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import Interval, difference, level_together
-from equipoise.payoffs.regret import largest_gap
+from equipoise.payoffs.regret import gap_text, largest_gap
 from equipoise.payoffs.table import PayoffTable, met_by_all
 from equipoise.payoffs.told_apart import rank_ranges
 from equipoise.ratings.base import Rating, count_outcomes, table_outcomes
@@ -72,7 +72,9 @@ def leaderboard(
             board_lead(table, judge, kind),
         ),
         league.ratings_section(named, kind, league.caution(warning)),
-        league.payoffs_section(table.players, table.payoff_NN, table.se_NN, table.count_NN),
+        league.payoffs_section(
+            table.players, table.payoff_NN, table.se_NN, table.count_NN, table.clusters_NN
+        ),
         league.equilibrium_section(
             mixture=mixture,
             cycle_share=cycle_share(payoff_NN) if len(met) > 1 else None,
@@ -104,8 +106,8 @@ def board_lead(table: PayoffTable, judge: str, kind: str) -> str:
         f"By {table.prompts:,} prompt{plural}, on which {judge} compared answers of two players "
         f"{comparisons:,} times; rated by {kind}. Answers to one prompt count together in every "
         "interval. A player's places are those that its rating leaves open, of all players at "
-        "once. Its exploitability is the pay-off of whoever does best against it, none where "
-        "surely nobody beats it; the interval holds for all opponents at once. Its Nash mass is "
+        "once. Its exploitability is the pay-off of whoever does best against it, 0 where surely "
+        "nobody beats it; the interval holds for all opponents at once. Its Nash mass is "
         "its share of the mixture that no player beats."
     )
 
@@ -169,7 +171,7 @@ def board_row(
         f"{rating.low:.{digits}f} to {rating.high:.{digits}f}",
         f"{int(table.prompts_N[i]):,}",
         number(wins, "%"),
-        "none" if gap.high == 0 else gap.text(),
+        gap_text(gap),
         "" if best is None else table.players[best],
         mass[rating.name].percent() if rating.name in mass else "–",
     )

@@ -31,31 +31,44 @@ HARMLESS = {"seed", "limit", "part", "varied", "path", "prompts", "standard_erro
 """Settings of a set that may differ between two sides of a comparison without a word."""
 
 
-def sheet_of(run: RunDirectory, player: PlayerId, sets: Collection[str] | None = None) -> Sheet:
-    """Everything recorded of the player; `sets`: only these named sets, None: all, and what is held
-    out.
-    """
-    key = f"{run.folder.resolve()}@{player}"
+def sheet_of(
+    run: RunDirectory, player: PlayerId, results: Collection[BenchmarkResult] | None = None
+) -> Sheet:
+    """Everything recorded of the player; `results`: only these, None: all, and what is held out."""
+    key = key_of(run, player)
     measures: dict[str, Measured] = {}
     answers: dict[str, Shown] = {}
     notes: list[str] = []
     meetings: dict[str, list[Meeting]] = {}
-    if sets is None:
+    titles = dict(run.config.judge_titles)
+    if results is None:
         matches = [match for match in judged_matches(run) if player in match.seats.values()]
         measures, meetings = held_out_scores(run, player, matches)
         answers = held_out_answers(run, player, matches)
-    for stage, result in recorded_results(run.ledger):
-        if result.player != str(player) or (sets is not None and result.name not in sets):
+        for judge, title in run.config.judge_titles.items():
+            titles[held_out_title(run, judge)] = held_out_title(run, title)
+    recorded = recorded_results(run.ledger, every=True)
+    for stage, result in reversed(recorded):
+        if result.player != str(player) or (results is not None and result not in results):
             continue
         scores = run.ledger.benchmark_scores(stage)
-        title = set_title(result)
+        name = set_title(result)
+        titles[name] = set_title(result, judge_title(run, result))
         if not scores:
-            notes.append(f"{title}: only its mean is recorded, and so it cannot be paired")
+            notes.append(f"{titles[name]}: only its mean is recorded, and so it cannot be paired")
             continue
-        measures[title] = set_scores(result, scores)
+        newest = measures.get(name)
+        measures[name] = with_earlier(newest, set_scores(result, scores))
+        if newest is not None:
+            more = len(measures[name].scores) - len(newest.scores)
+            if more:
+                notes.append(f"{titles[name]}: {more:,} prompts of an earlier measurement count")
         shown, note = set_answers(run, result)
-        answers |= shown
+        answers = {**shown, **answers}
         notes += [note] if note else []
+    for name in [set_title(result) for _, result in recorded]:  # in the order of their sets
+        if name in measures:
+            measures[name] = measures.pop(name)
     step = None
     if player.name in run.config.learning and player.generation:
         step = first_step_of(run.config, player.name)
@@ -70,7 +83,13 @@ def sheet_of(run: RunDirectory, player: PlayerId, sets: Collection[str] | None =
         notes=tuple(notes),
         method=method_of(run, player),
         first_step=step.text() if step else "",
+        titles=titles,
     )
+
+
+def key_of(run: RunDirectory, player: PlayerId) -> str:
+    """What tells the player from those of other runs."""
+    return f"{run.folder.resolve()}@{player}"
 
 
 def method_of(run: RunDirectory, player: PlayerId) -> str:
@@ -104,11 +123,14 @@ def held_out_scores(
         several = len(set(match.seats.values())) > 1
         if several and is_comparison(match, run):
             chances = compares.get(judge, False)
-            meetings.setdefault(judge, []).extend(meetings_in(run, match, judgement, chances))
+            of_judge = meetings.setdefault(judge, [])
+            for meeting in meetings_in(run, match, judgement, chances):
+                if meeting.first == key_of(run, player):
+                    of_judge.append(meeting)
             continue
         if match.game == MEETING:
             continue
-        title = f"held-out {utility} by {judge}"
+        title = held_out_title(run, judge)
         of_prompt = scores.setdefault(title, {}).setdefault(match.prompt, [])
         for seat, seated in match.seats.items():
             if seated == player and len(of_prompt) < samples:
@@ -122,6 +144,11 @@ def held_out_scores(
             missing += len(values) - len(known[prompt])
         measures[title] = Measured(known, missing)
     return measures, meetings
+
+
+def held_out_title(run: RunDirectory, judge: str) -> str:
+    """The name of the measure that a judge takes on held-out prompts."""
+    return f"held-out {run.config.utility} by {judge}"
 
 
 def answers_measured(run: RunDirectory) -> float:
@@ -167,7 +194,6 @@ def meetings_in(
     `chances`: the first's score is its chance to win.
     """
     utility = run.config.utility
-    folder = run.folder.resolve()
     seats = list(match.seats.items())
     meetings = []
     for i, (seat, first) in enumerate(seats):
@@ -179,8 +205,8 @@ def meetings_in(
             value = preference(own, other)
             if chances and own is not None:
                 value = 2 * own - 1
-            names = (f"{folder}@{first}", f"{folder}@{second}")
-            meetings.append(Meeting(*names, value, match.prompt))
+            keys = (key_of(run, first), key_of(run, second))
+            meetings.append(Meeting(*keys, value, match.prompt))
     return meetings
 
 
@@ -207,10 +233,31 @@ def held_out_answers(
 # -- named sets
 
 
-def set_title(result: BenchmarkResult) -> str:
+def set_title(result: BenchmarkResult, judge: str = "") -> str:
     """The measure's name: the set's, its headline metric, and the judge's where one scored."""
-    by = f" by {result.judge}" if result.judge else ""
+    judge = judge or result.judge
+    by = f" by {judge}" if judge else ""
     return f"{result.name}: {result.headline.replace('_', ' ')}{by}"
+
+
+def judge_title(run: RunDirectory, result: BenchmarkResult) -> str:
+    """The judge of a set as readers call it; its name in the ledger where it cannot be built."""
+    settings = result.settings.get("judge")
+    if not result.judge or not isinstance(settings, dict):
+        return result.judge
+    try:
+        return run.recorded_part(Judge, settings, f"the judge of {result.name}").title
+    except UserError:
+        return result.judge
+
+
+def with_earlier(newest: Measured | None, earlier: Measured) -> Measured:
+    """The newest scores, with those of other items that were measured earlier in the same way."""
+    if newest is None:
+        return earlier
+    if newest.settings != earlier.settings:
+        return newest
+    return replace(newest, scores={**earlier.scores, **newest.scores})
 
 
 def set_scores(result: BenchmarkResult, scores: Sequence[ItemScores]) -> Measured:
@@ -284,4 +331,4 @@ def usage_of(run: RunDirectory, player: PlayerId) -> Usage:
                     tokens += turn.move.tokens
     money = sum(spent.money for spent in run.ledger.accounts().values())
     seconds = sum(stage.seconds for stage in run.ledger.stages())
-    return Usage(answers, tokens, money, seconds, player.generation)
+    return Usage(answers, tokens, money, run.config.currency, seconds, player.generation)

@@ -23,7 +23,7 @@ MANY = 3  # learners that a line names
 
 @dataclass(frozen=True)
 class Progress:
-    """A learner's score, at the start and now."""
+    """A player's score: now, and at the start where it learns, else "" there."""
 
     player: str
     start: str
@@ -32,39 +32,45 @@ class Progress:
 
 @dataclass(frozen=True)
 class Summary:
-    """A run's name, folder and state, and the scores of its learners."""
+    """A run's name, folder and state, and the scores of its learners, or of all where none is."""
 
     name: str
     folder: str
     state: str
     generation: int
     generations: int
-    learners: tuple[Progress, ...]
+    players: tuple[Progress, ...]
+    learn: bool = True
 
     def text(self) -> str:
         """`Run 'quickstart' in runs/x: finished, 2 of 2 generations; policy@2 …`."""
         parts = [f"Run '{self.name}' in {self.folder}: {self.state_text()}"]
-        for learner in self.learners[:MANY]:
-            parts.append(f"{learner.player} scores {learner.now}, at the start {learner.start}")
-        more = len(self.learners) - MANY
+        for each in self.players[:MANY]:
+            before = f", at the start {each.start}" if each.start else ""
+            parts.append(f"{each.player} scores {each.now}{before}")
+        more = len(self.players) - MANY
         if more > 0:
-            parts.append(f"and {more} more learners")
+            parts.append(f"and {more} more {'learners' if self.learn else 'players'}")
         return "; ".join(parts)
 
     def html(self) -> str:
         """The same as a table."""
         head = f"<b>{escape(self.name)}</b> in {escape(self.folder)}: {self.state_text()}"
-        if not self.learners:
+        if not self.players:
             return f"<div>{head}</div>"
-        rows = "<tr><th></th><th>score at the start</th><th>now</th></tr>"
-        for learner in self.learners:
-            cells = (learner.player, learner.start, learner.now)
+        titles = ("", "score at the start", "now") if self.learn else ("", "score")
+        rows = "".join(f"<th>{title}</th>" for title in titles)
+        rows = f"<tr>{rows}</tr>"
+        for each in self.players:
+            cells = (each.player, each.start, each.now) if self.learn else (each.player, each.now)
             columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
             rows += f"<tr>{columns}</tr>"
         return f'<div style="overflow-x: auto">{head}<table>{rows}</table></div>'
 
     def state_text(self) -> str:
         """The state, and how far the run has come."""
+        if not self.generations:
+            return self.state
         return f"{self.state}, {self.generation} of {self.generations} generations"
 
 
@@ -77,9 +83,13 @@ def summary(run: RunDirectory) -> Summary:
         if "score" in row:
             first.setdefault(row["name"], row)
             last[row["name"]] = row
-    learners = []
+    learn = bool(run.config.learning)
+    players = []
     for name, row in last.items():
-        learners.append(Progress(row["player"], score_text(first[name]), score_text(row)))
+        if learn:
+            players.append(Progress(row["player"], score_text(first[name]), score_text(row)))
+        else:
+            players.append(Progress(name, "", score_text(row)))
     generations = int(run.settings["generations"])
     generation = max((row["generation"] for row in measured), default=0)
     learned = [stage.generation + 1 for stage in run.ledger.stages("learn")]
@@ -98,7 +108,8 @@ def summary(run: RunDirectory) -> Summary:
         state=state,
         generation=max([generation, *learned]),
         generations=generations,
-        learners=tuple(learners),
+        players=tuple(players),
+        learn=learn,
     )
 
 

@@ -24,6 +24,7 @@ from equipoise.losses.base import PreferenceLoss
 from equipoise.matches.base import Schedule
 from equipoise.matches.roles import Roles
 from equipoise.players.base import Player, players_in
+from equipoise.players.scripted import Recorded
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
 from equipoise.runs.by_generation import CHANGING, part_at, schedule_fault, separate_schedules
@@ -34,6 +35,7 @@ from equipoise.solvers.base import Solver
 from equipoise.system.effects import SHOWS, WRITES, DeclaredEffect, Text
 from equipoise.system.user_parts import is_only_read
 from equipoise.system.yaml_text import yaml_text
+from equipoise.types import PlayerId
 
 MOST_GENERATIONS = 10_000
 SET_NAME = re.compile(r"[\w][\w.-]*")
@@ -254,6 +256,15 @@ class RunConfig(Settings):
             is_taken = list(titles.values()).count(title) > 1
             shown[name] = name if is_taken else title
         return shown
+
+    def title_of(self, player: PlayerId) -> str:
+        """The player as readers know it: a model that played elsewhere by that model's name, and
+        without a generation where nobody learns.
+        """
+        settings = self.players.get(player.name)
+        if isinstance(settings, Recorded):
+            return settings.model
+        return str(player) if self.learning else player.name
 
     def every_player(self) -> Iterator[tuple[str, Player]]:
         """(place, player) of every player in the settings, those that judges ask among them."""

@@ -136,7 +136,7 @@ def without_single(
 def fitting(run: OpenRun, pairs: Sequence[Pair], learner: PlayerId) -> tuple[list[Pair], int]:
     """(the pairs that the learner is taught; how many do not fit its model whole)."""
     player = run.config.playing[learner.name]
-    joined = getattr(run.config.learner_of(learner.name), "pair_text", None) is not None
+    joined = run.config.learner_of(learner.name).joined_pairs() is not None
     if joined or not isinstance(player, Local):
         return list(pairs), 0
     encoding = player.shared_encoding(run.resources)

@@ -311,7 +311,7 @@ def _opponent_logprobs(
         return zeros_KB, zeros_KB
     total = 2 * len(pairs) * len(opponents)
     run.show("opponents' log-probabilities", total, learner.generation, learner.name)
-    pair_text = getattr(run.config.learner_of(learner.name), "pair_text", None)
+    pair_text = run.config.learner_of(learner.name).joined_pairs()
     players = [player for player, _ in opponents]
     if pair_text is not None:
 

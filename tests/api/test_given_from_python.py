@@ -7,6 +7,7 @@ import pytest
 
 import equipoise
 from equipoise.errors import ConfigError
+from equipoise.judges.base import Judge
 from equipoise.report.page import page
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -133,3 +134,31 @@ def test_a_report_of_models_that_nobody_trains_speaks_of_no_learning(tmp_path):
         assert tile.value.partition(" ")[0] not in tile.note  # a number is shown once
     board = run.leaderboard().read_text()
     assert f"By {len(QUESTIONS)} prompts, on which mean of alice, bob compared" in board
+
+
+@pytest.mark.long
+def test_a_run_in_which_nobody_learns_has_scores_and_no_start(tmp_path):
+    run = equipoise.run("arena", arena(judge=in_a_cell(CELL)), tmp_path / "run", progress=False)
+    text = repr(run)
+    assert "; ann scores 100.0 % (61.0 to 100.0); bob scores 0.0 %" in text
+    assert "at the start" not in text + run._repr_html_()
+    assert "generations" not in text
+
+
+def test_a_panel_has_another_name_when_a_members_file_changes(tmp_path):
+    file = tmp_path / "mine.py"
+    mine = {"kind": "call", "function": f"{file}:score"}
+    tried = {**mine, "tried_on": ["a", "bc"]}
+
+    def names(member):
+        panel = {"kind": "panel", "judges": {"mine": member, "short": "shorter"}}
+        first = {"kind": "first_place", "judge_of_answers": member}
+        built = [recipe_loader.component(Judge, each, (), "--judge") for each in (panel, first)]
+        return [judge.as_it_is().name for judge in built]
+
+    file.write_text("def score(prompt, text):\n    return len(text)\n")
+    before = names(mine)
+    assert names(tried) == before  # what it is tried on changes no verdict
+    file.write_text("def score(prompt, text):\n    return -len(text)\n")
+    after = names(mine)
+    assert len({*before, *after}) == 4

@@ -119,9 +119,9 @@ def test_imported_matches_are_compared_by_prompt_and_not_by_match(command, tmp_p
     command("import-matches", rows, "--from", "lmarena", "--out", "runs/arena")
     comparison = equipoise.compare("runs/arena")
     [rates] = comparison.numbers.win_rates
-    assert rates.rates["arena@strong@0", "arena@weak@0"].mean > 0.8
-    assert rates.rates["arena@strong@0", "arena@weak@0"].n <= 30 < 120
-    assert rates.mixture["arena@strong@0"] == pytest.approx(1.0)
+    assert rates.rates["strong", "weak"].mean > 0.8
+    assert rates.rates["strong", "weak"].n <= 30 < 120
+    assert rates.mixture["strong"] == pytest.approx(1.0)
     frame = comparison.differences()
     assert len(frame) == 3 and {"difference", "low", "high", "items", "adjusted"} <= set(frame)
 

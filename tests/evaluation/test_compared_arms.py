@@ -150,11 +150,12 @@ def test_what_hangs_on_one_seed_is_not_shown():
 
 def test_matches_between_targets_are_counted_by_prompt():
     met = [Meeting("a", "b", 1.0, f"p{i % 20}") for i in range(60)]
-    sheets = [Sheet(name, meetings={"people": met}) for name in "ab"]
+    sheets = [Sheet("a", meetings={"people": met}), Sheet("b")]
     numbers = compare([Arm(sheet.key, (sheet,)) for sheet in sheets])
     [each] = numbers.differences
     assert each.items == 20 and each.interval.mean == 1.0 and each.interval.low < 0.95
     [rates] = numbers.win_rates
+    assert rates.table.count_NN[0, 1] == 60  # of one value or not
     assert rates.rates["a", "b"].n == 20 and 0.6 < rates.rates["a", "b"].low < 0.95
     assert numbers.standings["wins less losses by people"][0].arm == "a"
 
@@ -173,3 +174,17 @@ def test_equal_players_are_said_to_differ_in_one_comparison_of_twenty_at_most():
             sides.append(arm(f"m{i}", scores))
         claims += any(each.differs for each in compare(sides).differences)
     assert claims <= 70  # 50 in expectation, 7 a standard error
+
+
+def test_shares_of_two_runs_a_side_differ_by_one_at_most():
+    sides = []
+    for name, chances in (("a", (0.9, 0.5)), ("b", (0.4, 0.6))):
+        sheets = []
+        for seed, chance in enumerate(chances):
+            dice = np.random.default_rng([seed, ord(name)])
+            scores = {f"p{i}": [float(dice.random() < chance)] for i in range(30)}
+            sheets.append(Sheet(f"{name}{seed}", {SET: Measured(scores)}, str(seed)))
+        sides.append(Arm(name, tuple(sheets)))
+    [each] = compare(sides).differences
+    assert (each.interval.low, each.interval.high) == (-1.0, 1.0)
+    assert each.smallest > 1

@@ -50,7 +50,7 @@ def test_a_ladder_has_no_cycles_and_its_top_is_the_equilibrium():
     pays = table([("a", "b"), ("b", "c"), ("a", "c")], losses=4)
     page = leaderboard("x", ratings("abc"), pays, "elo", "j", titles={"a": "A-1"})
     rows = cells(page)
-    assert rows["A-1"][5:7] == ("none", "")  # of exploitability
+    assert rows["A-1"][5:7] == ("0.00 (nobody beats it)", "")  # of exploitability
     assert rows["A-1"][-1].startswith("100.0 %")
     assert rows["c"][-1].startswith("0.0 %")
     assert [section.reason for section in page.sections if section.name == "cycles"] != [""]

@@ -52,7 +52,7 @@ LISTED_SCORES = (
     "rank",
     "ranking",
 )
-LISTED_LABELS = ("labels", "label", "is_correct", "correctness_labels")
+LISTED_LABELS = ("labels", "correctness_labels", *LABELS)  # a label for each listed answer
 ANSWER_KEYS = ("response", "answer", "text", "content", "output", "completion", "generation")
 SCORE_KEYS = ("overall_score", "fine-grained_score", "score", "rating", "reward", "rank")
 TWO = (

@@ -111,7 +111,7 @@ def settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(given, Component | type) or not isinstance(given, str | Path | Mapping):
         given = recipe_loader.plain_values(given)
     if isinstance(given, list):  # a data frame's rows
-        return [("given", {"kind": "prompts", "prompts": as_prompts(given)})]
+        return [("given", set_of_rows(given))]
     if isinstance(given, Mapping):
         return by_name(dict(recipe_loader.plain_values(given)))
     text = str(given)
@@ -149,18 +149,34 @@ def check_is_there(text: str) -> None:
     close = difflib.get_close_matches(text.lower(), kinds, 1, 0.75)
     if close:
         known = f"did you mean '{close[0]}'?"
-    raise ConfigError(f"--on {text}: no benchmark and no file is called so; {known}{hint}")
+    raise ConfigError(
+        f"--on {text}: no benchmark and no file is called so; {known}{hint}; from Python, a prompt "
+        "of a single word: on={'prompts': ['…', …]}"
+    )
 
 
 def by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    if "kind" in values:
-        return [(str(values["kind"]), values)]
-    if "prompts" in values:
-        return [("prompts", {"kind": "prompts", **values})]
-    return [
-        (name, dict(inner) if isinstance(inner, Mapping) else {"kind": inner})
-        for name, inner in values.items()
-    ]
+    """(name, settings) of a mapping that is a set, or of sets by name."""
+    if "kind" in values or "prompts" in values:
+        settings = {"kind": "prompts", **values}
+        if isinstance(values.get("prompts"), list | tuple):
+            settings["prompts"] = as_prompts(values["prompts"])
+        return [(str(settings["kind"]), settings)]
+    several = []
+    for name, inner in values.items():
+        if isinstance(inner, Mapping):
+            several.append((name, dict(inner)))
+        elif isinstance(inner, list | tuple):
+            several.append((name, set_of_rows(inner)))
+        else:
+            for _, settings in settings_of(inner):
+                several.append((name, settings))
+    return several
+
+
+def set_of_rows(rows: Sequence[Any]) -> dict[str, Any]:
+    """The settings of a set of prompts, which are given as texts or rows."""
+    return {"kind": "prompts", "prompts": as_prompts(list(rows))}
 
 
 def is_import_path(text: str) -> bool:
