@@ -82,8 +82,8 @@ def are_texts(on: Sequence[Any]) -> bool:
 
 def is_prompt(text: str) -> bool:
     """True for a text of several words that names no file and no set."""
-    words = text.split()
-    if len(words) < 2 or text.lstrip().startswith("{") or SETS_FILE.search(text):
+    parts = text.split()
+    if len(parts) < 2 or text.lstrip().startswith("{") or SETS_FILE.search(text):
         return False
     if len(text) < LONGEST_PATH and Path(text).exists():
         return False
@@ -91,7 +91,7 @@ def is_prompt(text: str) -> bool:
     if equals and name.isidentifier():
         return False
     kinds = Benchmark.known_kinds()
-    return not all(word.strip(",") in kinds for word in words)
+    return not all(part.strip(",") in kinds for part in parts)
 
 
 def measure_sets(
@@ -192,7 +192,7 @@ def is_run_of(config: RunConfig, folder: Path) -> bool:
 
 
 def identity(config: RunConfig) -> tuple[Any, str]:
-    """What tells the run of a model from that of another one."""
+    """Settings and address, which tell the run of a model from that of another one."""
     address = getattr(config.players.get(NAME), "base_url", "")
     return fixed_settings(config.model_dump(mode="json")), address
 

@@ -66,7 +66,7 @@ def player_of(model: Model) -> dict[str, Any]:
 def settings_for(
     model: Model, overrides: recipe_loader.Overrides, kinds: Collection[str]
 ) -> recipe_loader.Overrides:
-    """Those of the settings that a model reads: none that only others of these `kinds` know."""
+    """The settings that a model reads, without those that only others of these `kinds` know."""
     own = Player.find(player_of(model)["kind"]).model_fields
     known: set[str] = set()
     for kind in kinds:

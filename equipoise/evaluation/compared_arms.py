@@ -129,7 +129,7 @@ class Arm:
 
     @property
     def sources(self) -> list[str]:
-        """What its sheets are of, each once."""
+        """Runs, models and logs that its sheets are of, each once."""
         return list(dict.fromkeys(sheet.source for sheet in self.sheets if sheet.source))
 
     def usage_facts(self) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def sheet_of(
 
 
 def key_of(run: RunDirectory, player: PlayerId) -> str:
-    """What tells the player from those of other runs."""
+    """Folder and player, by which a comparison knows them."""
     return f"{run.folder.resolve()}@{player}"
 
 
