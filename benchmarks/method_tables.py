@@ -116,12 +116,92 @@ class Answers:
         return [[name, _cell(told[arm]["text"])] for arm, name in self.arms.items()]
 
 
+@dataclass(frozen=True)
+class RealModel:
+    """A system on a real pretrained model: the arm that shows it, its control, and what it takes.
+
+    Args: column: the figure, whose means stand in the table; share: it is shown as a percentage;
+    command: from nothing to a report; takes: how long that is.
+    """
+
+    system: str
+    figure: str
+    file: str
+    column: str
+    arm: str
+    control: tuple[str, str]
+    command: str
+    takes: str
+    share: bool = True
+
+    def cells(self) -> list[str]:
+        """Its row."""
+        ends = [f"`{self.command}`", self.takes]
+        scores, _ = raw(self.file)
+        arm, label = self.control
+        values = [self.mean(scores, each) for each in ("start", self.arm, arm)]
+        return [self.system, self.figure, *values[:2], f"{label} {values[2]}", *ends]
+
+    def mean(self, scores: Scores, arm: str) -> str:
+        """An arm's mean with its interval; empty where it was not played."""
+        try:
+            own = scores.mean(arm, self.column)
+        except ValueError:
+            return ""
+        if self.share:
+            return shown(own, 100, " %", (0, 1))
+        return shown(own, 1, "", (0, 1), 3)
+
+
+@dataclass(frozen=True)
+class RealModels:
+    """A row for each system on a real model."""
+
+    systems: tuple[RealModel, ...]
+
+    def head(self) -> list[str]:
+        """The columns' labels."""
+        return ["system", "figure", "start", "end", "control", "command", "on one core"]
+
+    def rows(self) -> list[list[str]]:
+        """One a system that has a raw result."""
+        measured = [
+            system for system in self.systems if (RESULTS / f"{system.file}.json").is_file()
+        ]
+        return [system.cells() for system in measured]
+
+
 def _cell(text: str) -> str:
     """A text in one cell of a table, without its line ends."""
     return "`" + " ".join(text.split()).replace("|", "\\|") + "`"
 
 
 TABLES = {
+    "real_models": RealModels(
+        (
+            RealModel(
+                "why a game",
+                "exploitability where preferences go in a circle, 0 to ½, optimistic",
+                "form_cycle",
+                "last",
+                "optimistic",
+                ("dpo", "iterated DPO"),
+                "make smollm2-cycle",
+                "26 minutes at most, planned",
+                share=False,
+            ),
+            RealModel(
+                "MNPO",
+                "instructions followed, greedy",
+                "trial_instructions",
+                FOLLOWED,
+                "mnpo",
+                ("dpo", "DPO"),
+                "make smollm2",
+                "21 minutes",
+            ),
+        )
+    ),
     "answers": Answers(
         "trial_instructions_answers", {"start": "start", "mnpo": "MNPO", "dpo": "DPO"}
     ),
