@@ -12,9 +12,7 @@ from equipoise.runs import recipe_loader
 def test_a_system_without_a_raw_result_has_no_row(monkeypatch, tmp_path):
     (tmp_path / "made.json").write_text("{}")
     rows = [("start", 0.25), ("optimistic", 0.05), ("dpo", 0.5)]
-    scores = Scores(
-        Item(arm, seed, 1, "", "last", value) for arm, value in rows for seed in (1, 2)
-    )
+    scores = Scores(Item(arm, seed, 1, "", "last", value) for arm, value in rows for seed in (1, 2))
     monkeypatch.setattr(method_tables, "RESULTS", tmp_path)
     monkeypatch.setattr(method_tables, "raw", lambda file: (scores, {}))
     shared = {"column": "last", "arm": "optimistic", "control": ("dpo", "DPO")}
