@@ -1,5 +1,5 @@
-"""The tables of docs/results.md, docs/games.md and the README, made from the
-raw results.
+"""The tables of docs/results.md, docs/games.md, docs/tunnel.md and the README, made from the raw
+results.
 
     python -m benchmarks.tables            write them
     python -m benchmarks.tables --check    exit with 1 where a page differs, or says another
@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import origins, table_rows, table_speeds, verdicts
+from benchmarks import origins, table_rows, table_speeds, tunnel_board, verdicts
 from benchmarks.kuhn_table import COLUMNS, kuhn_rows
 from benchmarks.method_tables import TABLES
 from benchmarks.table_rows import RESULTS, ROOT, Results, Row
@@ -101,7 +101,7 @@ def pages() -> dict[Path, str]:
 
 
 def _of_method(marks: re.Match[str]) -> str:
-    table = TABLES[marks[2]]
+    table = (TABLES | tunnel_board.TABLES)[marks[2]]
     return f"{marks[1]}{markdown(table.head(), table.rows())}{marks[3]}"
 
 

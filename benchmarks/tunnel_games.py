@@ -406,16 +406,24 @@ def random_wins(number: int, name: str) -> np.ndarray:
     return (1 + upper_AA - upper_AA.T) / 2
 
 
+def hrc_logits(reward_A: np.ndarray, vector_AD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The parts of HRC's log-odds that a is preferred to b: r_a − r_b, and v_aᵀWv_b with W turning
+    each two of the D numbers by a right angle, [A, A] each. The general preference model has the
+    second alone.
+    """
+    pairs = vector_AD.shape[1] // 2
+    turn_DD = np.kron(np.eye(pairs), [[0.0, 1.0], [-1.0, 0.0]])
+    return np.subtract.outer(reward_A, reward_A), vector_AD @ turn_DD @ vector_AD.T
+
+
 def changing(numbers: Sequence[int]) -> Games:
-    """By HRC's form with vectors of four numbers; both parts have the same spread."""
+    """By HRC's form with vectors of four numbers; the cyclic part ends with twice the spread."""
     ranked, cyclic = [], []
-    turn_DD = np.kron(np.eye(2), [[0.0, 1.0], [-1.0, 0.0]])
     for n in numbers:
         dice = seeds.generator(n, "tunnel", "changing")
         reward_A = dice.normal(size=ACTIONS)
-        ranked_AA = np.subtract.outer(reward_A, reward_A)
         vector_AD = dice.normal(size=(ACTIONS, 4))
-        cyclic_AA = vector_AD @ turn_DD @ vector_AD.T
+        ranked_AA, cyclic_AA = hrc_logits(reward_A, vector_AD)
         ranked.append(ranked_AA / ranked_AA.std())
         cyclic.append(2 * cyclic_AA / cyclic_AA.std())
     return Changing(np.array(ranked), np.array(cyclic), starts("changing", numbers, 1, ACTIONS))

@@ -8,7 +8,15 @@ import pytest
 
 from benchmarks import optimism, tunnel, tunnel_board
 from benchmarks.tunnel_flight import Size, fly, judged, measured, resumed
-from benchmarks.tunnel_games import FAMILIES, Changing, Contextual, Judged, Poker, TwoRoles
+from benchmarks.tunnel_games import (
+    FAMILIES,
+    Changing,
+    Contextual,
+    Judged,
+    Poker,
+    TwoRoles,
+    hrc_logits,
+)
 from benchmarks.tunnel_rules import RULES, STEPS, Rule
 from equipoise.solvers.exploitability import nash_conv
 from equipoise.solvers.gpo import contextual_nash_conv
@@ -97,6 +105,24 @@ def test_preferences_of_hrc_change_with_the_budget_and_end_as_they_are_measured(
     assert np.abs(first_RA - last_RA).max() > 0.05
     end_RA = (games.win_GAA @ np.exp(games.start_RA)[..., None])[..., 0]
     np.testing.assert_allclose(last_RA, end_RA)
+
+
+def test_hrc_has_a_best_answer_above_a_cycle_and_two_numbers_of_the_general_model_do_not():
+    angle_3 = 2 * np.pi * np.arange(3) / 3
+    circle_32 = np.stack([np.cos(angle_3), np.sin(angle_3)], axis=1)
+    vector_42 = np.concatenate([np.zeros((1, 2)), circle_32])
+    ranked_44, cyclic_44 = hrc_logits(np.array([3.0, 0.0, 0.0, 0.0]), vector_42)
+    logit_44 = ranked_44 + cyclic_44
+    assert (logit_44[0, 1:] > 0).all()
+    assert logit_44[1, 2] > 0 and logit_44[2, 3] > 0 and logit_44[3, 1] > 0
+    np.testing.assert_allclose(logit_44, -logit_44.T, atol=1e-12)
+    both = 0
+    for vector_42 in np.random.default_rng(0).normal(size=(20_000, 4, 2)):
+        _, logit_44 = hrc_logits(np.zeros(4), vector_42)
+        beats = logit_44 > 0
+        cycle = beats[1, 2] == beats[2, 3] == beats[3, 1]
+        both += bool(beats[0, 1:].all() and cycle)
+    assert both == 0
 
 
 def test_a_judge_that_errs_tells_less_and_one_that_is_saturated_says_more():

@@ -4,6 +4,7 @@ import dataclasses
 from collections import defaultdict
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ from equipoise.errors import ConfigError
 from equipoise.losses.base import PairBatch, PreferenceLoss
 from equipoise.losses.opponents import OpponentPool
 from equipoise.losses.preference import bernoulli, released_mnpo, residual, sigmoid, squared
+from equipoise.solvers.blackwell import criterion_gains, prosper
 from equipoise.types import PlayerId
 
 PAST = [PlayerId("policy", generation) for generation in (3, 2, 1, 0)]
@@ -905,3 +907,37 @@ def test_kto_learns_an_answer_alone():
         shares = loss.metrics(wanted)
         assert shares["has_chosen"].all()
         assert not shares["has_rejected"].any()
+
+
+def test_the_regression_of_the_recipe_prosper_rests_where_mirror_ascent_steps():
+    win_CAA = np.array(
+        [[[0.5, 0.9, 0.2], [0.1, 0.5, 0.6], [0.8, 0.4, 0.5]],
+         [[0.5, 0.1, 0.7], [0.9, 0.5, 0.3], [0.3, 0.7, 0.5]]]
+    )  # fmt: skip
+    start_A = np.array([0.5, 0.2, 0.3])
+    beta = 0.1
+    moved_A = prosper(
+        win_CAA, np.ones(3) / 3, beta=0.2, steps=1, eta=1 / beta, start_A=start_A
+    ).last_A
+    gain_A = criterion_gains(win_CAA, start_A, np.ones(3) / 3, 0.2)
+    loss = PreferenceLoss.build({"kind": "distill_dpo", "reference": "previous", "beta": beta})
+    assert loss.opponents(POOL) == [(PAST[0], 1.0)]
+    pairs = [(0, 1), (1, 2), (2, 0)]
+    better, worse = (torch.tensor(side) for side in zip(*pairs, strict=True))
+    policy, before, score = (
+        torch.tensor(row) for row in (np.log(moved_A), np.log(start_A), gain_A)
+    )
+    batch = PairBatch(
+        policy_chosen_B=policy[better],
+        policy_rejected_B=policy[worse],
+        opponent_chosen_KB=before[better][None],
+        opponent_rejected_KB=before[worse][None],
+        tokens_chosen_B=torch.ones(3),
+        tokens_rejected_B=torch.ones(3),
+        score_chosen_B=score[better],
+        score_rejected_B=score[worse],
+        weight_K=torch.ones(1),
+    )
+    torch.testing.assert_close(loss.rows(batch), torch.zeros(3, dtype=torch.float64))
+    other = dataclasses.replace(batch, score_chosen_B=score[better] + 0.1)
+    assert (loss.rows(other) > 1e-3).all()
