@@ -95,7 +95,8 @@ def pages() -> dict[Path, str]:
             raise ValueError(f"{page.name}: has no place for the table of results")
         text = MARKS.sub(lambda match, table=table: table, text)
         made[page] = NAMED.sub(_of_method, text)
-    for page in (ROOT / "README.md", *sorted(CLAIMS.glob("[!i]*.md"))):
+    named = (ROOT / "README.md", ROOT / "docs" / "tunnel.md")
+    for page in (*named, *sorted(CLAIMS.glob("[!i]*.md"))):
         made[page] = NAMED.sub(_of_method, page.read_text())
     return made
 

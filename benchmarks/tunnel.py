@@ -20,8 +20,8 @@ Steps, and the pull where a rule has one, are chosen on other games of the famil
 policies and for the averages apart. Beside the gaps: the last policies' gaps over the whole budget;
 `random` games told by 8 samples, by a judge that errs in a fifth of them, and by a judge that says
 only who is likelier; the share of steps that do (end within one and a half times the best); the
-entropy of the last policies in those games; the actions of an equilibrium that they lost; evaluations and
-milliseconds a move, the policies that a rule reads; and whether a rule that was killed half way and
+entropy of the last policies in those games; the actions of an equilibrium that they lost;
+evaluations a move, the policies that a rule reads; and whether a rule that was killed half way and
 goes on from its file ends with the same numbers.
 """
 

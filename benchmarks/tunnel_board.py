@@ -103,8 +103,6 @@ class Board:
             lost = [cell["lost"] for cell in cells if cell["lost"] is not None]
             told = [number(self.mean(condition, rule, "last")) for condition in CONDITIONS]
             told_of = self.cells.get((TOLD, rule), {})
-            spent = sum(cell["seconds"] for cell in cells)
-            moves = sum(cell["moves"] for cell in cells)
             rows.append(
                 [
                     rule,
@@ -114,7 +112,6 @@ class Board:
                     percent(lost),
                     number(max((cell["evaluations"] for cell in cells), default=None), 0),
                     number(max((cell["policies"] for cell in cells), default=None), 0),
-                    number(1000 * spent / moves if moves else None, 1),
                     {True: "yes", False: "no"}.get(self.resumed.get(rule), ""),  # type: ignore[arg-type]
                 ]
             )
@@ -130,7 +127,6 @@ COST_HEAD = (
     "actions lost",
     "evaluations a move",
     "policies kept",
-    "ms a move",
     "resumes",
 )
 

@@ -11,7 +11,6 @@ import os
 import pickle
 import signal
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from pathlib import Path
@@ -70,13 +69,12 @@ class Past(list):
 
 class Flight(NamedTuple):
     """What a rule did: all its policies, the numbers of evaluations after which they were there,
-    the newest policies that it read, the seconds of its moves.
+    the newest policies that it read.
     """
 
     log_TRA: list[np.ndarray]
     spent_T: list[int]
     reach: int
-    seconds: float
 
 
 class State(NamedTuple):
@@ -120,7 +118,6 @@ def fly(
         spent_T = list(state.spent_T)
         games.records = list(state.records)
     games.evaluations = spent_T[-1]
-    started = time.perf_counter()
     while games.evaluations < budget:
         before = games.evaluations
         logit_RA = np.asarray(rule.move(games, past, *setting), dtype=float)
@@ -135,7 +132,7 @@ def fly(
         spent_T.append(games.evaluations)
         if keep is not None:
             State(list(past), spent_T, games.records).write(keep)
-    return Flight(list(past), spent_T, past.reach, time.perf_counter() - started)
+    return Flight(list(past), spent_T, past.reach)
 
 
 def last_gap(flight: Flight, games: Games) -> np.ndarray:
@@ -238,8 +235,6 @@ def measured(rule: Rule, family: str, size: Size) -> dict[str, Any]:
         "lost": lost(flight.log_TRA[-1], games),
         "evaluations": round(flight.spent_T[-1] / moves, 2),
         "policies": flight.reach,
-        "seconds": round(flight.seconds, 4),
-        "moves": moves,
     }
 
 
