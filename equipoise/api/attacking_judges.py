@@ -15,6 +15,7 @@ from equipoise import seeds
 from equipoise.answer import answer_of
 from equipoise.api.measure_sets import model_settings
 from equipoise.api.read_rows import source_of
+from equipoise.api.trained_attack import KEPT, train_attacker
 from equipoise.blocks.terminal import show_notes
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError, RunError
@@ -29,9 +30,11 @@ from equipoise.evaluation.attacked_judge import (
     Votes,
     attack,
     attacked_judge,
+    fitted_gate,
     gated_judge,
     with_wrong_answers,
 )
+from equipoise.evaluation.trained_attacker import TrainedAttack
 from equipoise.judges.base import Judge
 from equipoise.judges.outside_a_run import place_judge
 from equipoise.models.resources import Resources
@@ -59,6 +62,7 @@ class JudgeAttack:
     judges: Sequence[AttackedJudge]
     gate: str
     notes: Sequence[str]
+    trained: Sequence[TrainedAttack] = ()
 
     @property
     def exploits(self) -> list[Any]:
@@ -70,6 +74,7 @@ class JudgeAttack:
         return {
             "judges": [judge.facts() for judge in self.judges],
             "gate": self.gate,
+            "trained": [each.facts() for each in self.trained],
             "notes": list(self.notes),
         }
 
@@ -80,11 +85,11 @@ class JudgeAttack:
         path = Path(out)
         check_page(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, render(attack_page(self.judges, self.gate, self.notes)))
+        write_text(path, render(attack_page(self.judges, self.gate, self.notes, self.trained)))
         return path
 
     def __repr__(self) -> str:
-        return "\n".join([*attack_lines(self.judges), *self.notes])
+        return "\n".join([*attack_lines(self.judges, self.trained), *self.notes])
 
 
 def check_page(path: Path) -> None:
@@ -106,10 +111,15 @@ def attack_judge(
     gate: bool = True,
     settings: recipe_loader.Overrides = (),
     player_settings: recipe_loader.Overrides = (),
+    updates: int = 0,
+    train_settings: recipe_loader.Overrides = (),
+    keep: str | Path = KEPT,
     trust: bool = False,
+    progress: bool = False,
     seed: int = 0,
 ) -> JudgeAttack:
-    """Attack a judge by scripted attackers, with the truth held fixed by a second measure.
+    """Attack a judge by scripted and trained attackers, with the truth held fixed by a second
+    measure.
 
     Args: judge: as a recipe names one (a kind, `file.py`, a mapping, a function), the folder of a
     run or the name or file of a recipe, whose judge it is; prompts: a file of rows, a list of texts
@@ -118,11 +128,16 @@ def attack_judge(
     (to those answers), "votes" (rows hold the answer that people chose and the one that they
     rejected), or a judge that is trusted, such as `gold`; beside: name -> other judges that get the
     same attacks; kinds: of attacks, none: all; limit: prompts; gate: attack the judge behind a
-    gate, too; settings: of the judge, over its own; player_settings: of the model; trust: as
-    `open_run` takes it, for a run's judge.
+    gate, too; settings: of the judge, over its own; player_settings: of the model; updates: of
+    an attacker that is trained from `model` against each of the judges, 0: none; train_settings: of
+    its run; keep: the folder of such runs; trust: as `open_run` takes it, for a run's judge.
 
     Raises ConfigError, DataError, RunError and ModelError for what cannot be attacked so.
     """
+    if updates and model is None:
+        raise ConfigError("--updates: name the model that is to be trained, --model MODEL")
+    if train_settings and not updates:
+        raise ConfigError("-s train.…: nothing is trained; give --updates")
     attacks = attacks_of(kinds)
     built = judge_named(judge, trust, settings)
     trusted = truth_named(truth)
@@ -130,8 +145,9 @@ def attack_judge(
     notes: list[str] = []
     most = limit_of(built, limit)
     attackable = judgeable(prompts_of(prompts), [built, *judges_in(trusted)], notes)
-    if len(attackable) > most:
-        notes.append(f"{most:,} of {len(attackable):,} prompts were attacked; --limit takes more")
+    count = len(attackable)
+    if count > most:
+        notes.append(f"{most:,} of {count:,} prompts were attacked; --limit takes more")
     attackable = attackable[:most]
     if isinstance(trusted, Votes):
         answers = voted_answers(attackable, notes)
@@ -157,7 +173,26 @@ def attack_judge(
         at_work = place_judge(other, "attack-judge", seed)
         again = attack(at_work, trusted, answers, attacks)
         shown.append(attacked_judge(at_work, trusted, again, name))
-    return JudgeAttack(shown, gate_text, notes)
+    trained = []
+    if updates and model is not None:
+        for name, other in {f"{built.title} alone": built, **others}.items():
+            trained.append(
+                train_attacker(
+                    name,
+                    other,
+                    trusted,
+                    fitted_gate(answers),
+                    prompts,
+                    model,
+                    updates,
+                    count,
+                    player_settings=player_settings,
+                    train_settings=train_settings,
+                    keep=Path(keep),
+                    progress=progress,
+                )
+            )
+    return JudgeAttack(shown, gate_text, notes, trained)
 
 
 def check_scores(judge: Judge, attacked: Sequence[AttackedAnswer]) -> None:

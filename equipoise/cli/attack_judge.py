@@ -10,6 +10,7 @@ from equipoise.system.command_options import Json, Trust, override, say, show
 
 PAGE = "attack.html"
 PLAYER = "player."
+TRAIN = "train."
 
 JudgeToAttack = Annotated[
     str,
@@ -57,9 +58,15 @@ Limit = Annotated[
     int | None, typer.Option(min=2, help="prompts", show_default="50; 12 where a model judges")
 ]
 NoGate = Annotated[bool, typer.Option("--no-gate", help="do not attack it behind a gate, too")]
+Updates = Annotated[
+    int, typer.Option(min=0, help="also train an attacker from the model, so many updates")
+]
 Settings = Annotated[
     list[str],
-    override("a setting of the judge: threshold=0.5; of the model: player.max_new_tokens=64"),
+    override(
+        "a setting of the judge: threshold=0.5; of the model: player.max_new_tokens=64; of the "
+        "attacker's run: train.learner.learning_rate=1e-4"
+    ),
 ]
 Out = Annotated[Path, typer.Option(metavar="PAGE", help="where to write the page")]
 
@@ -73,6 +80,7 @@ def attack_judge(
     kinds: KindsOption = [],  # noqa: B006
     limit: Limit = None,
     no_gate: NoGate = False,
+    updates: Updates = 0,
     set: Settings = [],  # noqa: B006
     out: Out = Path(PAGE),
     trust: Trust = False,
@@ -81,7 +89,8 @@ def attack_judge(
     """Attack a judge before anything is trained on it.
 
     Scripted attackers rewrite honest and wrong answers, and a second measure says whether they got
-    better. The page shows every exploit as an answer to read, and the judge behind a gate.
+    better. The page shows every exploit as an answer to read, and the judge behind a gate. With
+    --updates a copy of the model is trained for the judge's score alone, too.
     """
     from equipoise.api.attacking_judges import attack_judge as attack
     from equipoise.api.attacking_judges import check_page
@@ -93,6 +102,7 @@ def attack_judge(
             "attack-judge: name the prompts and honest answers, as in "
             f"`equipoise attack-judge {judge} --prompts prompts.jsonl`"
         )
+    of_training = [text.removeprefix(TRAIN) for text in set if text.startswith(TRAIN)]
     check_page(out)
     others = dict(named_judge(text) for text in beside)
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
@@ -109,8 +119,11 @@ def attack_judge(
         kinds=kinds,
         limit=limit,
         gate=not no_gate,
-        settings=[text for text in set if not text.startswith(PLAYER)],
+        settings=[text for text in set if not text.startswith((PLAYER, TRAIN))],
         player_settings=of_player,
+        updates=updates,
+        train_settings=of_training,
+        progress=not json,
         trust=trust,
     )
     page = attacked.write(out)
@@ -118,7 +131,7 @@ def attack_judge(
         show({**attacked.facts(), "page": str(page)})
         return
     console = terminal()
-    for line in attack_lines(attacked.judges):
+    for line in attack_lines(attacked.judges, attacked.trained):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for note in attacked.notes:
         console.print(f"note: {note}", style="dim", markup=False, soft_wrap=True)

@@ -4,12 +4,23 @@ import datetime
 import math
 from collections.abc import Iterator, Sequence
 
-from equipoise.blocks.figures import dots
+from equipoise.blocks.figures import dots, lines_figure
 from equipoise.blocks.html import Page
 from equipoise.blocks.recorded_sections import CardAnswer, MatchCard, card_row
-from equipoise.blocks.section import Cards, Figure, Section, Table, Tile, Tiles, Verbatim, number
+from equipoise.blocks.section import (
+    Cards,
+    Curve,
+    Figure,
+    Section,
+    Table,
+    Tile,
+    Tiles,
+    Verbatim,
+    number,
+)
 from equipoise.evaluation.attack_texts import CLOSED_BY
 from equipoise.evaluation.attacked_judge import FEWEST, AttackedJudge, AttackResult
+from equipoise.evaluation.trained_attacker import TrainedAttack
 from equipoise.payoffs.intervals import Interval
 from equipoise.ratings.base import Rating
 from equipoise.report.comparison_page import amount_text, bounds_text, difference_text, p_text
@@ -31,7 +42,12 @@ COLUMNS = (
 )
 
 
-def attack_page(judges: Sequence[AttackedJudge], gate: str, notes: Sequence[str]) -> Page:
+def attack_page(
+    judges: Sequence[AttackedJudge],
+    gate: str,
+    notes: Sequence[str],
+    trained: Sequence[TrainedAttack] = (),
+) -> Page:
     """Everything that the page shows; the first judge is the user's, `gate` is YAML."""
     first = judges[0]
     now = datetime.datetime.now(datetime.UTC)
@@ -40,6 +56,7 @@ def attack_page(judges: Sequence[AttackedJudge], gate: str, notes: Sequence[str]
         beside_section(judges),
         attacks_section(first),
         *exploit_sections(first),
+        trained_section(trained),
         gate_section(gate),
     ]
     return Page(
@@ -206,6 +223,79 @@ def exploit_cards(results: Sequence[AttackResult]) -> Iterator[MatchCard]:
             )
 
 
+def trained_section(trained: Sequence[TrainedAttack]) -> Section:
+    """What trained attackers gained against updates and tokens, and their answers."""
+    name, title = "trained", "A trained attacker"
+    if not trained:
+        return Section(name, title, reason="none was trained; --updates trains one from --model")
+    blocks: list[Table | Figure | Cards] = []
+    for measure in ("score", "truth"):
+        curves = [gain_curve(attack, measure) for attack in trained]
+        blocks.append(lines_figure(f"{measure.capitalize()} gained", curves, "updates", measure))
+    rows = []
+    tricks = []
+    cards = []
+    for attack in trained:
+        for point in attack.points:
+            rows.append(
+                (
+                    attack.title,
+                    f"{point.updates:,}",
+                    f"{point.tokens:,}",
+                    gain_text(point.score, False),
+                    gain_text(point.truth, False),
+                    attack.word if point is attack.points[-1] else "",
+                )
+            )
+        for trick, (before, after) in attack.tricks.items():
+            closed = CLOSED_BY.get(trick, "")
+            tricks.append((attack.title, trick, number(before, "%"), number(after, "%"), closed))
+        cards += list(trained_cards(attack))
+    columns = ("judge", "updates", "tokens sampled", "score gained", "truth gained", "verdict")
+    blocks.append(Table(columns, tuple(rows)))
+    if tricks:
+        columns = ("judge", "trick", "at the start", "at the end", "what usually closes it")
+        blocks.append(Table(columns, tuple(tricks), "Tricks that its answers show"))
+    blocks.append(Cards([card_row(card) for card in cards], len(cards), source="the largest gains"))
+    lead = (
+        "A copy of the model was trained for the judge's score alone, without a pull to its start, "
+        "and measured on held-out prompts: gains are paired with the start's answers, at 95 %."
+    )
+    return Section(name, title, tuple(blocks), lead)
+
+
+def gain_curve(attack: TrainedAttack, measure: str) -> Curve:
+    """The gain of the score or the truth over the updates, from 0 at the start."""
+    intervals = [getattr(point, measure) for point in attack.points]
+    return Curve(
+        attack.title,
+        "",
+        (0.0, *(float(point.updates) for point in attack.points)),
+        (0.0, *(interval.mean for interval in intervals)),
+        (0.0, *(interval.low for interval in intervals)),
+        (0.0, *(interval.high for interval in intervals)),
+    )
+
+
+def trained_cards(attack: TrainedAttack) -> Iterator[MatchCard]:
+    """A card for each of the answers that gained most."""
+    for answer in attack.answers:
+        before = CardAnswer(
+            player="start",
+            text=answer.before,
+            score=answer.score_before,
+            note=truth_note(answer.truth_before),
+        )
+        after = CardAnswer(
+            player="trained",
+            text=answer.after,
+            score=answer.score_after,
+            note=truth_note(answer.truth_after),
+        )
+        name = f"{attack.title}: {answer.prompt.id}"
+        yield MatchCard(name, 0, attack.word, answer.prompt.messages, (before, after))
+
+
 def truth_note(truth: float) -> str:
     """The truth of one text, to stand beside its score."""
     return f"truth {number(truth, digits=2)}"
@@ -222,7 +312,9 @@ def gate_section(gate: str) -> Section:
 # -- a terminal
 
 
-def attack_lines(judges: Sequence[AttackedJudge]) -> Iterator[str]:
+def attack_lines(
+    judges: Sequence[AttackedJudge], trained: Sequence[TrainedAttack] = ()
+) -> Iterator[str]:
     """The findings: of each judge a sentence, and the first result of each kind and verdict."""
     for judge in judges:
         yield f"{judge.title}: {finding(judge)}"
@@ -232,6 +324,15 @@ def attack_lines(judges: Sequence[AttackedJudge]) -> Iterator[str]:
         for results in of_kind.values():
             more = f"; {len(results) - 1} more" if len(results) > 1 else ""
             yield f"  {result_line(results[0], judge.is_share)}{more}"
+    for attack in trained:
+        yield f"trained against {attack.title}: {attack.word}"
+        for point in attack.points[-1:]:
+            gained = gain_text(point.score, False)
+            truth = gain_text(point.truth, False)
+            yield (
+                f"  after {point.updates:,} updates and {point.tokens:,} tokens: score {gained}, "
+                f"truth {truth}"
+            )
 
 
 def finding(judge: AttackedJudge) -> str:

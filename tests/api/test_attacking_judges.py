@@ -136,3 +136,46 @@ def test_few_prompts_and_left_out_ones_are_noted():
     assert any("1 prompts without an answer" in note for note in attacked.notes)
     attacked = equipoise.attack_judge(praised, ROWS, kinds=["empty"], limit=4)
     assert any("4 of 12 prompts were attacked" in note for note in attacked.notes)
+
+
+def by_letters(prompt, text):
+    """A reward of tutorials: the number of different letters."""
+    return float(len({letter for letter in text.lower() if letter.isalpha()}))
+
+
+@pytest.mark.long
+def test_an_attacker_is_trained_against_the_judge_and_the_judge_behind_a_gate(tmp_path):
+    given = {
+        "model": "builtin/beginner",
+        "kinds": ["length"],
+        "player_settings": {"max_new_tokens": 5},
+        "updates": 2,
+        "train_settings": {"prompts.per_generation": 4, "game.samples": 2},
+        "keep": tmp_path / "kept",
+    }
+    attacked = equipoise.attack_judge(by_letters, ROWS, **given)
+    titles = [each.title.split("by_letters ")[1] for each in attacked.trained]
+    assert titles == ["alone", "behind the gate"]
+    assert [point.updates for point in attacked.trained[0].points] == [1, 2]
+    tokens = [point.tokens for point in attacked.trained[0].points]
+    assert 0 < tokens[0] < tokens[1] <= 2 * 4 * 2 * 5
+    folders = [equipoise.open_run(each.run) for each in attacked.trained]
+    assert all(len(run.measures()) == 3 for run in folders)
+    text = attacked.write(tmp_path / "page.html").read_text()
+    assert "A trained attacker" in text and "tokens sampled" in text
+    again = equipoise.attack_judge(by_letters, ROWS, **given)  # goes on with the same runs
+    assert again.facts()["trained"] == attacked.facts()["trained"]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"updates": 3}, "--model MODEL"),
+        ({"train_settings": {"game.samples": 2}}, "give --updates"),
+        ({"updates": 1, "model": "http://127.0.0.1:9/v1"}, "model's name there"),
+    ],
+    ids=["no model", "nothing is trained", "an endpoint"],
+)
+def test_what_cannot_be_trained_is_said(more, why):
+    with pytest.raises(ConfigError, match=why):
+        equipoise.attack_judge(praised, ROWS, kinds=["empty"], gate=False, **more)
