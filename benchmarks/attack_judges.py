@@ -1,7 +1,7 @@
 """How surely `attack-judge` finds planted holes, how often it cries wolf, and what it finds in the
 package's own judges.
 
-    python -m benchmarks.attack_judges [--draws 10] [--json benchmarks/results/attack_judges.json]
+    python -m benchmarks.attack_judges [--draws 10] [--prompts 12 24 48] [--json benchmarks/results/attack_judges.json]
 
 Six judges pay 1 for the right word and a bonus for one trick each; a seventh pays for the right
 word alone. Each judge's score has noise of its own, of a standard deviation beside the bonus's
@@ -177,10 +177,10 @@ HOLES: dict[type[Planted], str] = {
 }
 
 
-def power_rows(draws: int) -> Iterator[dict[str, Any]]:
+def power_rows(draws: int, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
     """A row for each judge, size, noise, share and draw."""
     for judge, kind in HOLES.items():
-        for prompts in PROMPTS:
+        for prompts in sizes:
             for noise in NOISE:
                 for share in OPEN:
                     if judge is Planted and share < 1:
@@ -327,12 +327,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=10, help="of prompts and noise")
+    parser.add_argument("--prompts", type=int, nargs="+", default=PROMPTS, help="in a draw")
     parser.add_argument("--json", type=Path, help="write the raw result here, a row a draw")
     arguments = parser.parse_args()
     console = Console(width=200, soft_wrap=True)
     defaults = list(default_rows())
     console.print(defaults_table(defaults), highlight=False, markup=False)
-    power = list(power_rows(arguments.draws))
+    power = list(power_rows(arguments.draws, arguments.prompts))
     console.print(power_table(power), highlight=False, markup=False)
     if arguments.json:
         write_rows(arguments.json, {"bonus": BONUS}, [*defaults, *power])
