@@ -178,11 +178,13 @@ def without_unread(config: RunConfig, own: Set[str]) -> RunConfig:
 def without_idle_entries(
     values: Mapping[str, Any], own: Set[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Plain settings without judges, learners and losses of players that do not learn here, where
-    the user, whose `own` settings stay, did not set them; and a note for each.
+    """Plain settings without judges, learners, losses and turns of players that do not learn here,
+    where the user, whose `own` settings stay, did not set them; and a note for each.
     """
     players = values.get("players")
     filled = dict(values)
+    turns = values.get("turns")
+    steps = turns.get("steps") if isinstance(turns, Mapping) else None
     notes: list[str] = []
     if not isinstance(players, Mapping):
         return filled, notes
@@ -191,17 +193,31 @@ def without_idle_entries(
         for name, player in players.items()
         if isinstance(player, Mapping) and player.get("learns")
     }
-    for setting in ("judges", "learners", "losses"):
-        entries = values.get(setting)
+    for setting, entries in {
+        "judges": values.get("judges"),
+        "learners": values.get("learners"),
+        "losses": values.get("losses"),
+        "turns.steps": steps,
+    }.items():
         if not isinstance(entries, Mapping):
             continue
-        idle = [name for name in entries if name not in learning and f"{setting}.{name}" not in own]
-        if idle:
-            filled[setting] = {name: entries[name] for name in entries if name not in idle}
-            notes.append(
-                f"{setting}: what the recipe sets for {', '.join(idle)} is left out: "
-                "no such player learns"
-            )
+        idle = []
+        for name in entries:
+            is_own = setting in own if "." in setting else f"{setting}.{name}" in own
+            if name not in learning and not is_own:
+                idle.append(name)
+        if not idle:
+            continue
+        kept = {name: entries[name] for name in entries if name not in idle}
+        if setting == "turns.steps":
+            assert isinstance(turns, Mapping), "its steps were read"
+            filled["turns"] = {**turns, "steps": kept} if kept else "everyone"
+        else:
+            filled[setting] = kept
+        notes.append(
+            f"{setting}: what the recipe sets for {', '.join(idle)} is left out: "
+            "no such player learns"
+        )
     return filled, notes
 
 

@@ -258,6 +258,18 @@ def test_what_a_recipe_says_of_players_who_no_longer_learn_yields():
         recipe_loader.load("mnpo_heterogeneous_as_released", [*given, "losses.alice.eta=3"])
 
 
+def test_turns_of_players_who_no_longer_learn_yield():
+    models = ["defender.model=builtin", "adversary.model=builtin", "judge.guard=clerk_guard"]
+    given = [*models, "prompts.path=p.jsonl", "adversary.learns=false", "shaping=[]"]
+    config = recipe_loader.load("gpo", given)
+    assert config.learning == ["defender"]
+    assert config.turns.named_players() == ("defender",)
+    assert not config.learners
+    assert [note.partition(":")[0] for note in config.yielded] == ["learners", "turns.steps"]
+    with pytest.raises(ConfigError, match="turns: 'adversary' does not learn"):
+        recipe_loader.load("gpo", [*given, "turns.steps.adversary=7"])
+
+
 def test_a_file_of_the_users_own_is_held_to_what_it_says(tmp_path):
     """What it extends yields; what it says itself is refused where nothing reads it."""
     mine = tmp_path / "mine.yaml"
