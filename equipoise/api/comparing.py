@@ -67,6 +67,13 @@ def compare(
     named = list(named_targets(targets))
     if not named:
         raise ConfigError(f"name what to compare: {KINDS_OF_TARGETS}")
+    names = [name for name, _ in named if name]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(
+                f"'{name}' names two targets; runs of one recipe are given by a pattern, as "
+                f"{name}='runs/{name}*', or from Python as a list"
+            )
     every = [target for _, of_name in named for target in of_name]
     wanted = Wanted(on, judge, settings, player_settings, kinds_of(every), keep, trust, progress)
     arms: list[Arm] = []

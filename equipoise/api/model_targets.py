@@ -52,7 +52,7 @@ def player_of(model: Model) -> dict[str, Any]:
         player.setdefault("kind", "endpoint" if "base_url" in player else "local")
         return player
     text = str(model)
-    if lacks_scheme(text):
+    if lacks_scheme(text.partition("#")[0]):
         raise ConfigError(f"{text}: a server's address begins with http://, as http://{text}")
     if not is_address(text):
         return {"kind": "local", "model": text}

@@ -1,6 +1,10 @@
 """Targets of a comparison: names, patterns, folders, models at addresses, players, comparisons."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 import equipoise
 from equipoise.api.model_targets import player_of, settings_for
 from equipoise.api.targets import named_targets
+from equipoise.environments.clerk import world
 from equipoise.errors import ConfigError, RunError
 
 SUMS = ["What is 2 plus 2?", "What is 1 plus 3?", "What is 9 plus 9?"]
@@ -75,6 +80,8 @@ def test_a_mapping_is_a_player_or_targets_by_name():
         (["runs/nothing", "runs/mnpo-1"], "no run, no model and no log here; did you mean"),
         (["./nothing", "b"], "no run, no model and no log here"),
         (["http://h/v1", "http://h/v2#b"], "http://h/v1#NAME"),
+        (["localhost:8000/v1#b", "http://h/v2#b"], "as http://localhost:8000/v1#b"),
+        (["a=runs/mnpo-1", "a=runs/mnpo-2"], "'a' names two targets"),
     ],
 )
 def test_what_is_no_target_is_one_message(folder_of_runs, targets, words):
@@ -189,6 +196,34 @@ def test_a_judge_or_a_setting_without_a_set_is_refused(folder_of_runs):
         equipoise.compare("a", "b", judge="exact")
     with pytest.raises(ConfigError, match="-s sets something of sets"):
         equipoise.compare("a", "b", settings={"limit": 3})
+
+
+@pytest.mark.long
+def test_a_model_of_the_hub_is_played_once_and_kept(folder_of_runs):
+    """As the hub's client has it in its cache; another process, which reads where that is."""
+    commit = "0123456789" * 4
+    home = folder_of_runs / "hub" / "models--lab--tiny"
+    shutil.copytree(Path(world.__file__).parent / "model", home / "snapshots" / commit)
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text(commit)
+    Path("q.jsonl").write_text('{"prompt": "What is 2 plus 2?", "answer": "4"}\n')
+    fixed_answer = "no={kind: scripted, text: '4'}"
+    asked = ["compare", "lab/tiny", fixed_answer, "--json"]
+    played = [*asked, "--on", "q.jsonl", "--judge", "exact"]
+    outcomes = []
+    for arguments in (played, asked):
+        done = subprocess.run(
+            [sys.executable, "-m", "equipoise", *arguments],
+            env={**os.environ, "HF_HUB_CACHE": str(home.parent), "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not done.returncode, done.stderr
+        outcomes.append(json.loads(done.stdout))
+    assert outcomes[0]["targets"] == ["tiny", "no"]
+    assert outcomes[0]["usage"]["tiny"]["is"] == ["lab/tiny"]
+    assert outcomes[0]["differences"] == outcomes[1]["differences"]  # the second reads what is kept
 
 
 @pytest.mark.long

@@ -14,13 +14,15 @@ LM_EVAL_SAMPLES = "samples_"  # how lm-eval's files of single documents begin
 LEADERBOARD = "leaderboard.csv"  # AlpacaEval's, which lies beside the annotations
 
 
-def log_source(path: Path) -> str:
-    """The program that wrote a file of scores, a name of `READERS`. Raises DataError."""
+def log_source(path: Path, document: Any) -> str:
+    """The program that wrote a file of scores, a name of `READERS`. Raises DataError.
+
+    `document`: its JSON, as `first_value` reads it.
+    """
     if path.suffix == ".eval":
         return "inspect"
     if path.suffix == ".csv":
         return "alpaca_eval"
-    document = first_value(path)
     if isinstance(document, list):
         rows = [row for row in document[:1] if isinstance(row, dict)]
         if rows and "generator_2" in rows[0]:
@@ -44,7 +46,11 @@ def log_source(path: Path) -> str:
 
 
 def first_value(path: Path) -> Any:
-    """The JSON of a file, or of its first line. Raises DataError."""
+    """The JSON of a file, or of its first line; None for an archive and a table. Raises
+    DataError.
+    """
+    if path.suffix in (".eval", ".csv"):
+        return None
     text = read_text(path)
     try:
         return json.loads(text)
@@ -83,8 +89,9 @@ def logged_scores(path: Path, model: str = "") -> Iterator[tuple[str, Scores]]:
     """
     has_scores = False
     for file in log_files(path):
-        source = log_source(file)
-        for scores_of, scores in scores_by_model(file, source):
+        document = first_value(file)
+        source = log_source(file, document)
+        for scores_of, scores in scores_by_model(file, source, document):
             if model in ("", scores_of):
                 has_scores = True
                 yield scores_of, scores
@@ -92,21 +99,20 @@ def logged_scores(path: Path, model: str = "") -> Iterator[tuple[str, Scores]]:
         raise DataError(f"{path}: has no scores of '{model}'")
 
 
-def scores_by_model(path: Path, source: str) -> Iterator[tuple[str, Scores]]:
-    """(model, its scores) of everything in one log."""
+def scores_by_model(path: Path, source: str, document: Any) -> Iterator[tuple[str, Scores]]:
+    """(model, its scores) of everything in one log, whose JSON is `document`."""
     if source == "alpaca_eval" and path.suffix == ".json":
         for model in annotated_models(path):
             for scores in read_scores(path, source, model):
                 yield model, scores
         return
     for scores in read_scores(path, source):
-        yield logged_model(path, source, scores), scores
+        yield logged_model(path, source, document, scores), scores
 
 
-def logged_model(path: Path, source: str, scores: Scores) -> str:
+def logged_model(path: Path, source: str, document: Any, scores: Scores) -> str:
     """The model whose scores they are, as the log calls it; else the file's name."""
     if source == "lm_eval":
-        document = first_value(path)
         name = document.get("model_name") if isinstance(document, dict) else ""
         return str(name or path.parent.name or path.stem)
     settings = scores.result.settings
