@@ -69,3 +69,23 @@ def test_an_index_names_every_page_below_it():
         named |= {(index.parent / link).resolve() for link in links}
     below = {*(docs / "claims").glob("*.md"), *(docs / "lab").glob("*.md")}
     assert below <= named
+
+
+HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as code hosts and the site make them."""
+    headings = HEADING.findall(BLOCK.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_anchors_of_links_are_headings(page):
+    wrong = []
+    for link, anchor in re.findall(r"\]\(([^)#:]*\.md|)#([\w-]+)\)", page.read_text()):
+        target = page.parent / link if link else page
+        if anchor not in anchors(target):
+            wrong.append(f"{link}#{anchor}")
+    assert not wrong
