@@ -257,6 +257,11 @@ def truth_named(truth: Any) -> Truth:
         return Likeness()
     if truth == VOTES:
         return Votes()
+    kinds = [LIKENESS, VOTES, *Judge.known_kinds()]
+    if isinstance(truth, str) and truth.isidentifier() and truth not in kinds:
+        raise ConfigError(
+            f"--truth {truth}: is neither {LIKENESS}, {VOTES} nor a judge; {nearest(truth, kinds)}"
+        )
     built = recipe_loader.component(Judge, truth, (), "--truth").as_it_is()
     if built.compares:
         raise ConfigError(

@@ -53,6 +53,10 @@ MISTAKES = {
         ["mine.py", "--prompts", "asked.jsonl", "--truth", "likenes"],
         "likenes",
     ),
+    "a trained attacker without a model": (
+        ["mine.py", "--prompts", "asked.jsonl", "--updates", "3"],
+        "--model MODEL",
+    ),
     "no votes": (["mine.py", "--prompts", "asked.jsonl", "--truth", "votes"], "--votes"),
     "a judge without its name": (
         ["mine.py", "--prompts", "asked.jsonl", "--beside", "on_topic"],
