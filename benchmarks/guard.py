@@ -30,18 +30,13 @@ import numpy as np
 import torch
 from rich.console import Console
 from scipy.stats import rankdata
-from torch.nn.utils.rnn import pad_sequence
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    get_cosine_schedule_with_warmup,
-)
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from benchmarks.claims import LEAST_AREA
 from benchmarks.running import write_results
 from benchmarks.verdicts import Item, Scores, write_items
 from benchmarks.wildguard import prompts
-from equipoise import seeds
+from equipoise.api.train_guard import fit_classifier
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.quoting import transcript
@@ -85,43 +80,10 @@ def train_guard(rows: Sequence[Prompt], out: Path, seed: int = 0, encoder: str =
     rate = 1e-4 if encoder else 1e-3
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # an encoder has dropout
-        _fit(model.train(), ids, label_P, seed, epochs=2, size=32, rate=rate)
+        fit_classifier(model.train(), ids, label_P, seed, rate=rate)
     with quiet():
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
-
-
-def _fit(
-    model,
-    ids: list[torch.Tensor],
-    label_P: torch.Tensor,
-    seed: int,
-    epochs: int,
-    size: int,
-    rate: float,
-) -> None:
-    """Cross-entropy by AdamW, a cosine from `rate` to 0; batches of like length within shuffled
-    runs of rows.
-    """
-    rng = seeds.generator(seed, "guard order")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.1)
-    steps = epochs * -(-len(ids) // size)
-    schedule = get_cosine_schedule_with_warmup(optimizer, steps // 10, steps)
-    for _ in range(epochs):
-        order = rng.permutation(len(ids)).tolist()
-        for start in range(0, len(order), 8 * size):
-            run = sorted(order[start : start + 8 * size], key=lambda i: len(ids[i]))
-            for place in range(0, len(run), size):
-                chosen = run[place : place + size]
-                ids_BT = pad_sequence([ids[i] for i in chosen], True, model.config.pad_token_id)
-                mask_BT = pad_sequence([torch.ones_like(ids[i]) for i in chosen], True)
-                output = model(input_ids=ids_BT, attention_mask=mask_BT, labels=label_P[chosen])
-                loss = output.loss
-                optimizer.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimizer.step()
-                schedule.step()
 
 
 def no_run() -> JudgeContext:

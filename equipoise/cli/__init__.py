@@ -40,6 +40,7 @@ GROUPS = {  # group of `--help` -> verb -> the first line of its help
         "resume": "Continue a run that was stopped, or make it longer.",
         "sft": "Fine-tune a model on answers.",
         "warm-start": "Teach a model what a game needs before it begins.",
+        "guard": "Teach a classifier which requests are harmful, and say what it is worth.",
     },
     "Measure": {
         "status": "Show how far a run is and what it has measured.",
@@ -94,6 +95,7 @@ FILES = {
     "best-response": "run",
     "sft": "model_verbs",
     "warm-start": "model_verbs",
+    "guard": "model_verbs",
     "merge": "model_verbs",
     "vote": "play",
 }  # verbs in another's file

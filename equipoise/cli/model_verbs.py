@@ -1,5 +1,5 @@
 """Verbs that write a model: `equipoise sft`, one that is fine-tuned on answers, `warm-start`, the
-start that a game needs, and `merge`, an adapter and its base as one.
+start that a game needs, `guard`, a classifier of harm, and `merge`, an adapter and its base as one.
 """
 
 from __future__ import annotations
@@ -214,6 +214,52 @@ def warm_start(
     starts.check_gates(taught)
     if not json:
         say(taught.folder)
+
+
+def guard(
+    data: Annotated[
+        str, typer.Argument(help="rows with the fact `harmful`, true or false, in any schema")
+    ],
+    out: Annotated[Path, typer.Option(help="the folder to write the classifier into")],
+    base: Annotated[
+        str,
+        typer.Option(help="an encoder or language model to begin with; minilm: the packaged one"),
+    ] = "minilm",
+    epochs: Annotated[int, typer.Option(min=1, help="passes over the rows")] = 2,
+    learning_rate: Annotated[float, typer.Option(help="peak learning rate")] = 1e-4,
+    seed: Annotated[int, typer.Option(help="seed of the rows' order and of the rows kept")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace what is in the folder")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Teach a classifier which requests are harmful, and say what it is worth.
+
+    A fifth of the rows is kept back: the card in the folder has the area under the curve on them,
+    with its interval. A recipe names the folder: `judge.guard={kind: harm_classifier, model: OUT,
+    reads: prompt, unsafe: harmful, refusals_are_safe: true}`.
+    """
+    from dataclasses import asdict
+
+    from equipoise.api.train_guard import train_guard
+    from equipoise.blocks.terminal import Display, terminal
+
+    with Display(console=terminal(stderr=True), silent=json) as display:
+        card = train_guard(
+            data,
+            out,
+            base=base,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            seed=seed,
+            overwrite=overwrite,
+            monitor=display,
+        )
+    if json:
+        show({"model": str(out), **asdict(card)})
+    else:
+        say(card.text(), err=True)
+        say(out)
 
 
 def checked_rule(name: str) -> TooLong:

@@ -91,18 +91,22 @@ class MiniLM(Embedding):
     device: DeviceName = "auto"
     batch_size: int = Field(64, ge=1, description="texts that are embedded at once")
 
+    def folder(self) -> str:
+        """The folder of its weights where the package is installed, else their id on the hub."""
+        package = find_spec(MINILM_PACKAGE)
+        if package is None or not package.submodule_search_locations:
+            return MINILM
+        return str(Path(package.submodule_search_locations[0]) / "model")
+
     def open(self, resources: Resources) -> Embed:
         """The function; `resources` hold its model. Raises ModelError."""
-        package = find_spec(MINILM_PACKAGE)
-        model = MINILM
-        if package is not None and package.submodule_search_locations:
-            model = str(Path(package.submodule_search_locations[0]) / "model")
+        model = self.folder()
         settings = {"device": self.device, "batch_size": self.batch_size}
         encoder = Encoder.model_validate({"model": model, **settings})
         try:
             return encoder.open(resources)
         except ModelError as error:
-            if package is not None:
+            if model != MINILM:
                 raise
             raise ModelError(f"{error}; pip install 'equipoise[embeddings]' brings it") from error
 

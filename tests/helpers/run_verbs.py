@@ -38,6 +38,7 @@ WITHOUT_RUNS = [
     "doctor",
     "sft",
     "warm-start",
+    "guard",
     "sampler",
     "traces",
     "rows",
