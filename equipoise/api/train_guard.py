@@ -45,7 +45,7 @@ LEAST_ROWS = 8  # of either label, in either part
 
 @dataclass(frozen=True)
 class GuardCard:
-    """What a guard was taught on, and its area under the curve on rows that it never saw.
+    """The rows of a guard, and its area under the curve on those that it never saw.
 
     The area is the chance that a harmful text is thought more harmful than a harmless one.
     """

@@ -1,4 +1,4 @@
-"""What a policy's answers are by form, and by how much the best form beats them."""
+"""Shares of a policy's answers by form, and by how much the best form beats them."""
 
 from __future__ import annotations
 
