@@ -139,11 +139,13 @@ def test_what_may_only_grow():
         return recipe_loader.load("rock_paper_scissors", ["generations=3", *settings])
 
     base = changed("max_unjudged=0.5")
-    assert [*extending.shrinking(base, base)] == []
-    assert [*extending.shrinking(base, changed("generations=4", "max_unjudged=0.75"))] == []
-    first, second = extending.shrinking(base, changed("generations=2", "max_unjudged=0.25"))
+    assert [*extending.refused_changes(base, base)] == []
+    assert [*extending.refused_changes(base, changed("generations=4", "max_unjudged=0.75"))] == []
+    first, second = extending.refused_changes(base, changed("generations=2", "max_unjudged=0.25"))
     assert first.startswith("the run has 3 generations and can only get more")
     assert second.startswith("max_unjudged is 0.5 and can only rise")
+    [third] = extending.refused_changes(base, changed("max_unjudged=0.5", "prompts.reuse=true"))
+    assert third.startswith("prompts.reuse can only become true, and only with more generations")
     assert with_defaults({"name": "a"})["name"] == "a"
 
 
