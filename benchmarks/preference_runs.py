@@ -91,6 +91,7 @@ def learner(o: argparse.Namespace) -> Any:
             "chunk": o.chunk or None,
             "log_steps": log_steps(o),
             "save_steps": 0,
+            "gradient_checkpointing": getattr(o, "recompute", "auto"),
             "precision": {"float32": "fp32", "bfloat16": "bf16"}[o.dtype],
         }
     )
