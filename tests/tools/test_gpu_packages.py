@@ -12,7 +12,9 @@ def test_what_a_card_has_is_not_brought_along():
     lacking = gpu_packages.missing(gpu_packages.PRESENT)
     assert {"pydantic", "pydantic-core", "pyarrow", "msgspec"} <= lacking
     assert not {"torch", "numpy", "transformers", "tokenizers", "equipoise"} & lacking
-    assert not {"datasets", "math-verify", "dill", "aiohttp"} & lacking, "left out with what they alone need"
+    assert not {"datasets", "math-verify", "dill", "aiohttp"} & lacking, (
+        "left out with what they alone need"
+    )
     assert lacking <= gpu_packages.versions().keys(), "each has one exact version"
 
 
