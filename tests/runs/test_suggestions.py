@@ -144,7 +144,8 @@ def test_what_may_only_grow():
     first, second = extending.refused_changes(base, changed("generations=2", "max_unjudged=0.25"))
     assert first.startswith("the run has 3 generations and can only get more")
     assert second.startswith("max_unjudged is 0.5 and can only rise")
-    [third] = extending.refused_changes(base, changed("max_unjudged=0.5", "prompts.reuse=true"))
+    same = changed("max_unjudged=0.5", "prompts.reuse=same")
+    [third] = extending.refused_changes(base, same)
     assert third.startswith("prompts.reuse can only become true, and only with more generations")
     assert with_defaults({"name": "a"})["name"] == "a"
 
