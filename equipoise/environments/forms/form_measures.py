@@ -57,7 +57,7 @@ class FormExploitability(Measure):
 
     @property
     def name(self) -> str:
-        return self.title or "exploitability"
+        return self.title or "exploitability by forms"
 
     @property
     def note(self) -> str:
