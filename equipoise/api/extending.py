@@ -6,6 +6,7 @@ the run is next opened if the process is killed in between.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ ADDING: Mapping[str, str] = {
     "report_to": "trackers: they get the numbers from now on",
 }
 """Setting of a run -> why it may change; beside the `FREE` ones of any part."""
+ROWS = re.compile(r"players\.[^.]+\.batch_size")
+"""Answers of a local player that are sampled at once: another number where memory runs out."""
 REUSE = "prompts.reuse"  # may become true where generations are added
 FIXED: Mapping[str, str] = {
     "evaluate.sets": "the generations so far were not measured on it (`equipoise evaluate RUN --on "
@@ -62,7 +65,7 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
     for fault in refused_changes(before, after):
         raise ConfigError(f"{next(iter(origins.values()))}: {fault}")
     longer = after.generations > before.generations
-    split, notes = None, []
+    split, notes = None, list(notes_on_rows(origins))
     if longer:
         try:
             split = _split(run, before, after)
@@ -81,8 +84,9 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
                 "as it was when the run began"
             ) from error
     with run.ledger.transaction():
+        run.notes = (*run.notes, *notes)
         if longer:
-            run.notes = (*run.notes, *notes, *extend_generations(run, before, split))
+            run.notes = (*run.notes, *extend_generations(run, before, split))
         _note(run, before, after)
     run.take_up_change()
     effects = run.effects()
@@ -97,16 +101,29 @@ def check_allowed(key: str, origin: str) -> None:
             f"{origin}: is part of a recipe, and every player has its own settings once the run "
             "has begun; name the player: -s NAME.…"
         )
-    if key == REUSE or key.split(".")[0] in ADDING or set(key.split(".")) & FREE:
+    parts = key.split(".")
+    if ROWS.fullmatch(key) or key == REUSE or parts[0] in ADDING or set(parts) & FREE:
         return
     reasons = [why for name, why in FIXED.items() if f"{key}.".startswith(f"{name}.")]
     why = reasons[0] if reasons else "what is recorded depends on it"
     may = "; ".join(f"{name} ({what})" for name, what in ADDING.items())
     raise ConfigError(
         f"{origin}: cannot change once the run has begun: {why}. These may: {may}; {REUSE} (to "
-        "true, with more generations, where the prompts are used up); and of any "
-        f"part {', '.join(sorted(FREE))}. Start a new run for anything else"
+        "true, with more generations, where the prompts are used up); NAME.batch_size (where a GPU "
+        f"ran out of memory); and of any part {', '.join(sorted(FREE))}. Start a new run for "
+        "anything else"
     )
+
+
+def notes_on_rows(origins: Mapping[str, str]) -> Iterator[str]:
+    """What another number of answers at once changes."""
+    for key in origins:
+        if ROWS.fullmatch(key):
+            yield (
+                f"{key.removeprefix('players.')}: what is recorded stays; from now on answers are "
+                "computed in other batches, so that single tokens may differ from those of a run "
+                "that had begun so"
+            )
 
 
 def used_up(origin: str, error: DataError) -> str:

@@ -346,7 +346,8 @@ class LocalActor:
             raise ModelError(
                 f"model '{self.player.model}' ran out of memory with batch_size = "
                 f"{self.player.batch_size} and up to {self._encoding.max_length} tokens a "
-                f"row; lower one of them ({str(error).splitlines()[0]})"
+                f"row; lower one of them: a run that has begun goes on with another batch_size, "
+                f"`equipoise resume RUN -s NAME.batch_size=…` ({str(error).splitlines()[0]})"
             ) from error
 
 

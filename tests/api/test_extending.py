@@ -256,3 +256,19 @@ def test_a_stage_with_too_much_unjudged_goes_on_with_a_larger_share(tmp_path):
         equipoise.run(settings, out=folder, progress=False)
     equipoise.open_run(folder).resume({"max_unjudged": 1.0}, progress=False)
     assert changes(folder) == [{"setting": "max_unjudged", "was": 0.1, "now": 1.0}]
+
+
+def test_fewer_answers_at_once_after_memory_ran_out(command, tmp_path):
+    """A run of a model goes on with another batch size; what is recorded stays, and it is said."""
+    run = tmp_path / "run"
+    assert command("run", "quickstart", "--out", run, *SMALL, "-s", "policy.batch_size=8").code == 0
+    before = records(run)["matches"]
+    done = command("resume", run, "-s", "generations=2", "-s", "policy.batch_size=3")
+    assert done.code == 0, done.err
+    assert "policy.batch_size: what is recorded stays" in " ".join((done.out + done.err).split())
+    with RunDirectory.read(run) as opened:
+        assert opened.config.players["policy"].batch_size == 3
+    assert records(run)["matches"][: len(before)] == before
+    assert [change for change in changes(run) if "batch_size" in str(change)]
+    with RunDirectory.open(run) as opened, pytest.raises(ConfigError, match="cannot change once"):
+        extending.change_settings(opened, ["learner.batch_size=3"])
