@@ -80,5 +80,5 @@ def test_a_line_names_three_learners_and_counts_the_others():
     assert line.endswith("p2@2 scores 3, at the start 2; and 2 more learners")
     assert "p0@2 scores 1, at the start 0; p1@2" in line
     assert "p3" not in line
-    three = replace(told, learners=learners[:3]).text()
+    three = replace(told, players=learners[:3]).text()
     assert three.endswith("p2@2 scores 3, at the start 2")

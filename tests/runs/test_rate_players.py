@@ -111,8 +111,8 @@ def test_only_what_a_rating_needs_is_read(kind, read, ledger, monkeypatch):
     asked = []
     monkeypatch.setattr(rate_players, "duels", lambda ledger, judge, t, *_: asked.append(t) or [])
     monkeypatch.setattr(rate_players, "training_ratings", lambda run, t: {})
-    monkeypatch.setattr(rate_players, "teachers", lambda run: {"peers": MagicMock()})
     run = MagicMock()
+    run.config.teachers = {"peers": MagicMock()}
     run.ledger.stage_facts.return_value = None
     run.config.training_ratings = Ratings.build({"kind": kind})
     run.config.seed = 0
