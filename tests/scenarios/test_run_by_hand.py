@@ -346,9 +346,9 @@ def test_frames_hold_the_records(run):
 def test_it_is_summed_up_and_rated_again_as_it_was(run):
     brief, told = summary(run.directory), progress(run.directory)
     assert (brief.state, brief.generation, brief.generations) == ("finished", 3, 3)
-    assert [learner.player for learner in brief.learners] == ["alice@3", "bob@3"]
+    assert [learner.player for learner in brief.players] == ["alice@3", "bob@3"]
     measured = run.ledger.stage_facts("3/measure")["scores"]
-    for learner in brief.learners:
+    for learner in brief.players:
         assert learner.now == Estimate(**measured[learner.player]).interval.text()
     assert told["finished"]
     assert told["last_stage"] == "select"
