@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import math
 import re
@@ -28,6 +29,7 @@ from equipoise.system.given_functions import given_name
 from equipoise.system.user_parts import NotImported, file_hash, raised
 from equipoise.types import Prompt
 
+PLAIN_NAMES = ("score", "judge", "reward", "grade")  # of functions, which name no judge
 NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 )
@@ -286,8 +288,11 @@ class Call(Pointwise):
 
     @property
     def title(self) -> str:
-        """The function's name."""
-        return given_name(self.function) or self.function.rpartition(":")[2]
+        """The function's name, or its file's where the name says no more than what judges do."""
+        file, _, function = self.function.rpartition(":")
+        if function in PLAIN_NAMES and file.endswith(".py"):
+            return Path(file).stem
+        return given_name(self.function) or function
 
     @model_serializer(mode="wrap")
     def _settings(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
@@ -305,7 +310,9 @@ class Call(Pointwise):
         missing = [name for name in self._signature.needs if name not in prompt.facts]
         if not missing:
             return ""
-        return f"the prompt has no fact '{missing[0]}', which {self.function} takes"
+        near = difflib.get_close_matches(missing[0], list(prompt.facts), 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        return f"the prompt has no fact '{missing[0]}', which {self.function} takes{hint}"
 
     def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
         """The fault that shows when the function is called with a few made answers."""

@@ -208,7 +208,13 @@ def changed_counts(prompts: Prompts, fitted: Mapping[str, int], count: int) -> t
     if not changes:
         return ()
     changed = ", ".join(changes)
-    return (f"the source has {count:,} prompts, fewer than asked for: {changed} (prompts.shrink)",)
+    way_out = ""
+    if prompts.reuse is False and prompts.per_generation:
+        way_out = "; prompts.reuse=true needs the training prompts once and not for each generation"
+    return (
+        f"the source has {count:,} prompts, fewer than asked for: {changed} (prompts.shrink)"
+        f"{way_out}",
+    )
 
 
 def split(

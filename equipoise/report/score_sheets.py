@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from equipoise.answer import answer_of
@@ -19,16 +19,33 @@ from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.ledger.ledger import MEETING
 from equipoise.payoffs.table import Meeting, preference
 from equipoise.players.scripted import Recorded
+from equipoise.prompts.split import content
 from equipoise.report.history import history
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.first_generation import first_step_of
 from equipoise.runs.named_sets.recorded_answers import PART, answers_of
-from equipoise.types import Judgement, Match, Message, PlayerId
+from equipoise.types import Judgement, Match, Message, PlayerId, Prompt
 
 HELD_OUT = "held_out"
 IMPORTED = "train"  # the part of matches that were imported
 HARMLESS = {"seed", "limit", "part", "varied", "path", "prompts", "standard_errors", "answers"}
 """Settings of a set that may differ between two sides of a comparison without a word."""
+
+
+def notes_on_training(
+    run: RunDirectory, player: PlayerId, answers: Mapping[str, Shown]
+) -> Iterator[str]:
+    """Say how many of the prompts that a player answered its run had trained on."""
+    if not player.generation or not answers:
+        return
+    trained = {content(prompt) for prompt in run.ledger.prompts("train")}
+    asked = [content(Prompt(item, shown.prompt)) for item, shown in answers.items()]
+    seen = sum(each in trained for each in asked)
+    if seen:
+        yield (
+            f"{seen:,} of the {len(asked):,} prompts are training prompts of its run, so that it "
+            "may have learned their answers"
+        )
 
 
 def sheet_of(
@@ -69,6 +86,7 @@ def sheet_of(
     for name in [set_title(result) for _, result in recorded]:  # in the order of their sets
         if name in measures:
             measures[name] = measures.pop(name)
+    notes += notes_on_training(run, player, answers)
     step = None
     if player.name in run.config.learning and player.generation:
         step = first_step_of(run.config, player.name)

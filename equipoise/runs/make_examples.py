@@ -310,13 +310,25 @@ def repeated_share(
     return {role: 1 - len(set(moves)) / len(moves) for role, moves in texts.items()}
 
 
+# The commonest reason -> what a new run can do about it.
+REMEDIES = {
+    "identical": "The answers to a prompt are all one text. Try a new run with a higher "
+    "temperature (policy.temperature=1), more answers to a prompt (game.samples), or, if the "
+    "player has come to answer everything alike, a lower learner.learning_rate",
+    "tie": "The judge gives all answers to a prompt one score. Try a judge with finer scores, or "
+    "more answers to a prompt (game.samples)",
+}
+
+
 def no_signal(
     example: str, matches: Sequence[Match], learner: PlayerId, t: int, dropped: Mapping[str, Any]
 ) -> NoSignal:
     reasons = ", ".join(f"{reason} {count}" for reason, count in dropped.items())
     if not reasons:
         reasons = "it made no move" if example == "episode" else "nothing"
+    most = max(dropped, key=lambda reason: dropped[reason], default="")
+    remedy = f". {REMEDIES[most]}" if most in REMEDIES else ""
     return NoSignal(
         f"generation {t}: {len(matches)} matches gave {learner} no {example} to learn from; "
-        f"dropped: {reasons}"
+        f"dropped: {reasons}{remedy}"
     )

@@ -554,3 +554,18 @@ def test_repeated_runs_of_words_cost(text, share, score):
 )
 def test_models_that_name_what_is_wrong_with_a_request_refuse(text, refused):
     assert Refusal().score(prompt(harmful=True), text)["refused"] == refused
+
+
+def test_a_parameter_that_is_misspelt_gets_the_nearest_fact(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "twenty.py").write_text("def score(prompt, text, refrence):\n    return 1.0\n")
+    judge = Judge.build({"kind": "call", "function": "twenty.py:score"})
+    asked = Prompt("p", (user("?"),), {"reference": "4", "other": "5"})
+    assert judge.why_unjudgeable(asked).endswith("; did you mean 'reference'?")
+    assert judge.title == "twenty", "every judge's function is called score"
+
+
+def test_a_function_of_a_name_of_its_own_is_the_title(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "twenty.py").write_text("def near_twenty(prompt, text):\n    return 1.0\n")
+    assert Judge.build({"kind": "call", "function": "twenty.py"}).title == "near_twenty"
