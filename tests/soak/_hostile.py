@@ -98,7 +98,7 @@ def hostile_runs(canaries: Canaries) -> list[Hostile]:
         changes = {place: {"kind": "canary:Part"}}
         if family == "PairMaker":
             changes = {place: "canary:Part"}
-        value = [changes[place]] if family == "Shaping" else changes[place]
+        value = [changes[place]] if family in ("Shaping", "Measure") else changes[place]
         runs.append(Hostile(f"{family}.kind", "executes", "a part", {place: value}, {}, True))
     return runs
 
@@ -134,7 +134,9 @@ def _values(
         yield "a function", "canary:function", {}
         yield "the system's", "os:system", {}
     elif does == COMMAND:
-        yield "a command", [str(canaries.there / "command")], {}
+        command = str(canaries.there / "command")
+        is_text = _fits(TypeAdapter(type_of(kind, name)), command)
+        yield "a command", command if is_text else [command], {}
     elif does == MODEL_CODE:
         yield "a model's code", True, {}
     elif does.only == "/":

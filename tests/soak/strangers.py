@@ -34,6 +34,7 @@ from tests.soak._outcome import Outcome
 
 SIZE = 1500  # commands
 QUESTION = "was not begun here by you"
+REFUSED = "so nothing in it was opened"  # by name, before anything is asked
 PATIENCE = 40.0  # seconds of a command; one of a page stays until it says where it is
 DONOR = (
     "quickstart",
@@ -231,7 +232,7 @@ def _outcome(hostile: Sequence[Hostile], tried: Sequence[_Tried]) -> Outcome:
     failures += [
         f"{each.hostile.name}: {each.verb} did not ask: {each.says}"
         for each in unasked
-        if each.verb == "resume" and not each.asked
+        if each.verb == "resume" and not each.asked and REFUSED not in each.output
     ]
     failures += [
         f"{each.hostile.name}: {each.verb}: {each.output[-400:]}"
