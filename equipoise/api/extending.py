@@ -171,6 +171,10 @@ def _note(run: RunDirectory, before: RunConfig, after: RunConfig) -> None:
     begun.update({name: now[name] for name in ADDING})
     if after.prompts.reuse != before.prompts.reuse:
         begun["prompts"] = now["prompts"]
+    for name, player in before.players.items():
+        rows = getattr(after.players[name], "batch_size", None)
+        if rows != getattr(player, "batch_size", None):
+            begun["players"][name]["batch_size"] = rows
     changes = json.loads(run.ledger.meta(CHANGES, "[]"))
     changes += [
         {"setting": name, "was": was.get(name), "now": now[name]}

@@ -149,10 +149,6 @@ def test_every_claim_has_a_dose_and_every_trial_a_primary_claim_of_its_own():
 
 
 @pytest.mark.long
-def test_the_readme_has_six_rows_at_most():
-    assert 0 < sum(bool(row.short) for row in tables.all_rows().values()) <= 6
-
-
 def test_a_row_of_raw_results_says_when_and_how_they_were_made():
     for name in tables.MADE:
         results = json.loads((tables.RESULTS / f"{name}.json").read_text())

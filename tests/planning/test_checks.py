@@ -440,13 +440,10 @@ def test_the_command_says_it_and_leaves_nothing_behind(command, rows, tmp_path, 
 def test_the_headline_command_of_the_readme(command, rows, tmp_path, prompts):
     """As printed, with its judge, a tiny model, and less of everything."""
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-    (shown,) = [
-        text.replace("\\\n", " ") for text in readme.split("```") if "equipoise run mnpo" in text
-    ]
-    judge, _, rest = shown.partition("'END'\n")[2].partition("END\n")
-    assert shown.strip().startswith("cat > myjudge.py <<'END'")
-    (tmp_path / "myjudge.py").write_text(judge)
-    (line,) = [line for line in rest.splitlines() if line.startswith("equipoise run mnpo")]
+    blocks = [text.replace("\\\n", " ") for text in readme.split("```")]
+    (judge,) = [text for text in blocks if text.startswith("python\n# myjudge.py")]
+    (tmp_path / "myjudge.py").write_text(judge.removeprefix("python\n"))
+    (line,) = [text.strip() for text in blocks if text.strip().startswith("equipoise run mnpo")]
     words = shlex.split(line, comments=True)
     rows(prompts)
     little = settings(
@@ -461,7 +458,7 @@ def test_the_headline_command_of_the_readme(command, rows, tmp_path, prompts):
     assert done.code == 0, done.err
     assert "note: the source has 40 prompts" in done.err
     assert done.facts["records"]["pairs"] > 0
-    kept = recipe_loader.read(Path("runs/second/config.yaml"))
+    kept = recipe_loader.read(Path("runs/first/config.yaml"))
     assert (kept["prompts"]["per_generation"], kept["prompts"]["held_out"]) == (32, 8)
 
 

@@ -81,13 +81,15 @@ def hostile_runs(canaries: Canaries) -> list[Hostile]:
     from families import SETTING
 
     from equipoise.learners.launch import Launch
+    from equipoise.learners.pretraining_loss import PretrainingLoss
     from equipoise.runs.config import RunConfig
 
+    within = {Launch: "learner.launch", PretrainingLoss: "learner.pretraining", RunConfig: ""}
     runs: list[Hostile] = []
     for kind, name, does in declarations():
         if does.verb == "shows":  # it holds for a folder that is made
             continue
-        place = "learner.launch" if kind is Launch else "" if kind is RunConfig else _place(kind)
+        place = within[kind] if kind in within else _place(kind)
         if isabstract(kind) or place is None or kind.__name__ in NOT_IN_RUNS:
             continue
         for number, (variant, value, links) in enumerate(_values(does, kind, name, canaries)):
@@ -185,6 +187,9 @@ def _changes(
         return {name: value}
     if kind.__name__ == "Launch":
         return {f"{place}.{name}": value}
+    if kind.__name__ == "PretrainingLoss":
+        inner = _filled(kind, canaries) | {name: value}
+        return {"learner": {"kind": "policy_gradient", "pretraining": inner}, "loss": None}
     part = {"kind": _kind(kind)} | _filled(kind, canaries) | {name: value}
     if part.get("trust_remote_code") and name == "trust_remote_code":
         part["model"] = str(canaries.treasure / "model")
