@@ -99,8 +99,15 @@ def test_a_configuration_has_as_many_parameters_as_the_published_model(model, fo
     assert describe(str(folder(model))).parameters == PARAMETERS[model]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("row", rows("Memory"), ids=lambda row: row[0])
+def parted(table):
+    """The table's rows: the first of them long tests, the others slow ones."""
+    first, *others = rows(table)
+    yield pytest.param(first, marks=pytest.mark.long, id=first[0])
+    for row in others:
+        yield pytest.param(row, marks=pytest.mark.slow, id=row[0])
+
+
+@pytest.mark.parametrize("row", parted("Memory"))
 def test_a_row_fits_its_cards_with_the_memory_that_it_says(row, plan_row):
     model = row[0].rpartition("/")[2].strip("`")
     for card, cell in zip(CARDS, row[1:], strict=True):
@@ -112,8 +119,7 @@ def test_a_row_fits_its_cards_with_the_memory_that_it_says(row, plan_row):
         assert any("holds config.json and no weights" in note for note in planned.notes)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("row", rows("Let it think"), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", parted("Let it think"))
 def test_thoughts_fit_with_the_settings_of_the_page(row, plan_row):
     model = row[0].rpartition("/")[2].strip("`")
     recipe, *settings = re.findall(r"`([^`]+)`", row[1])
