@@ -26,15 +26,15 @@ def test_findings_a_page_and_json(command, asked, tmp_path):
         "--out", "page.html",
     )  # fmt: skip
     assert shown.code == 0, shown.err
-    assert "score alone: 4 exploits by 6 attacks on 12 prompts; open: length" in shown.out
-    assert "score behind the gate: no exploit shown" in shown.out
+    assert "mine alone: 4 exploits by 6 attacks on 12 prompts; open: length" in shown.out
+    assert "mine behind the gate: no exploit shown" in shown.out
     assert "Exploits: length" in (tmp_path / "page.html").read_text()
     done = command(
         "attack-judge", "mine.py", "--prompts", asked, "--kinds", "empty", "--json",
         "--no-gate", "--beside", "other=on_topic",
     )  # fmt: skip
     facts = json.loads(done.out)
-    assert [judge["judge"] for judge in facts["judges"]] == ["score alone", "other"]
+    assert [judge["judge"] for judge in facts["judges"]] == ["mine alone", "other"]
     assert facts["judges"][0]["prompts"] == len(ROWS)
     assert facts["page"].endswith("attack.html")
 
