@@ -131,10 +131,10 @@ class Experiment:
         """
         usual = self.trial.usual if self.trial else ""
         commit = provenance()["commit"]
-        if o.join:
-            check_bridges(o.join, commit, {(arm, seed) for arm in o.arms for seed in o.seeds})
-        items, former = joined(o.join, told, sweeping(o), usual)
         earlier = [read_playing(file) for file in o.join]
+        if earlier:
+            check_bridges(earlier, commit, {(arm, seed) for arm in o.arms for seed in o.seeds})
+        items, former = joined(o.join, told, sweeping(o), usual)
         former |= bridges(earlier)
         seeds = sorted({item.seed for item in items})
         with (
@@ -404,10 +404,7 @@ def joined(
 
 def bridges(playings: Sequence[Playing]) -> dict[str, Any]:
     """What joined results played at several commits, and agree on, as a raw result keeps it."""
-    rows: list[dict[str, Any]] = []
-    for playing in playings:
-        told = json.loads(Path(playing.name).read_text())
-        rows += told.get("arguments", {}).get("replayed", [])
+    rows = [row for playing in playings for row in playing.replayed]
     for first, second in itertools.combinations(playings, 2):
         rows += replayed(first, second)
     return {"replayed": rows} if rows else {}

@@ -24,11 +24,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -173,17 +173,9 @@ def finished(
     places = {given: vars(o)[given] for given in GIVEN} | {"result": result}
     argv = [part.format(**places, folder=folder / "run") for part in command.split()]
     with (o.out / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, *argv], stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            code = process.wait(left)
-        except subprocess.TimeoutExpired:
-            return {"state": f"took longer than {left:.0f} s", "seconds": left}
-        finally:  # nothing that it began may disturb the next
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        code = run_for(left, argv, log)
+    if code is None:
+        return {"state": f"took longer than {left:.0f} s", "seconds": left}
     if code:
         return {"state": f"failed with code {code}: see {name}.log"}
     record = {"state": "done", "seconds": round(time.monotonic() - began, 1), **environment()}
@@ -191,6 +183,25 @@ def finished(
     record |= {"result": json.loads(result.read_text())} if result.is_file() else {}
     write_results(o.out / f"{name}.json", record)
     return record
+
+
+def run_for(
+    seconds: float, arguments: Sequence[str], log: IO[str], env: Mapping[str, str] | None = None
+) -> int | None:
+    """The exit code of this interpreter with these arguments; None where it took longer than so
+    many seconds. It and all that it began have ended then, so that nothing disturbs the next.
+    """
+    process = subprocess.Popen(
+        [sys.executable, *arguments], stdout=log, stderr=log, env=env, start_new_session=True
+    )
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def environment() -> dict[str, Any]:

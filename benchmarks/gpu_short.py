@@ -22,10 +22,8 @@ RL on an H100 comes to some 10 % (2,161 tokens a second and GPU, 8 B, from promp
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -34,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.gpu import RESULTS, environment, has_gpu
+from benchmarks.gpu import RESULTS, environment, has_gpu, run_for
 from benchmarks.running import write_results
 
 Figures = dict[str, Any]
@@ -227,21 +225,13 @@ def ended_in_time(name: str, o: argparse.Namespace, left: float, log: Any) -> Fi
     print(f"== {name}", file=log, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "benchmarks.gpu_short", "--step", name]
-        command += ["--result", str(result), *(["--tiny"] if o.tiny else [])]
+        arguments = ["-m", "benchmarks.gpu_short", "--step", name, "--result", str(result)]
+        arguments += ["--tiny"] if o.tiny else []
         offline = os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         began = time.monotonic()
-        process = subprocess.Popen(
-            command, stdout=log, stderr=log, env=offline, start_new_session=True
-        )
-        try:
-            code = process.wait(left)
-        except subprocess.TimeoutExpired:
+        code = run_for(left, arguments, log, offline)
+        if code is None:
             return {"state": f"took longer than {left:.0f} s", "took": left}
-        finally:  # nothing that it began may disturb the next
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
         took = time.monotonic() - began
         if code or not result.is_file():
             return {"state": f"failed with code {code}; see log.txt", "took": took}

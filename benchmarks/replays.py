@@ -20,11 +20,14 @@ MARGIN = 0.02  # a difference that is smaller is none, whatever its interval
 
 @dataclass(frozen=True)
 class Playing:
-    """What one commit played: under which name messages know it, its commit, its items."""
+    """What one commit played: under which name messages know it, its commit, its items, and which
+    seeds it had played again already.
+    """
 
     name: str
     commit: str
     items: Sequence[Item]
+    replayed: Sequence[dict[str, Any]] = ()
 
     @property
     def cells(self) -> set[Cell]:
@@ -35,15 +38,15 @@ class Playing:
 def read_playing(file: Path) -> Playing:
     """A raw result as the commit that wrote it played it."""
     told = json.loads(file.read_text())
-    return Playing(str(file), str(told.get("commit", "")), read_items(file))
+    before = told.get("arguments", {}).get("replayed", ())
+    return Playing(str(file), str(told.get("commit", "")), read_items(file), before)
 
 
-def check_bridges(files: Sequence[Path], commit: str, planned: set[Cell]) -> None:
+def check_bridges(playings: Sequence[Playing], commit: str, planned: set[Cell]) -> None:
     """End the benchmark where results of several commits have no arm and seed in common.
 
     Args: commit: the one that plays now; planned: the arms and seeds that it will play.
     """
-    playings = [read_playing(file) for file in files]
     reached = [(commit, planned)] if planned else [(playings[0].commit, playings[0].cells)]
     waiting = [each for each in playings if planned or each is not playings[0]]
     while waiting:

@@ -22,11 +22,12 @@ def judge(run: OpenRun, matches: Sequence[Match], t: int) -> list[Judgement]:
     prompts = run.prompts.played(t)
     context = judge_context(run, t)
     judgements: list[Judgement] = []
+    teachers = run.config.teachers
     for name, players in run.config.judged_players().items():
         own = [match for match in matches if any(p.name in players for p in match.seats.values())]
         if own:
-            key, teacher = f"{t}/judge/{name}", run.config.teachers[name]
-            judgements += record_judgements(run, key, teacher, context, own, prompts, t)
+            key = f"{t}/judge/{name}"
+            judgements += record_judgements(run, key, teachers[name], context, own, prompts, t)
     return judgements
 
 

@@ -449,16 +449,18 @@ def raw(file: Path, commit: str, values: Mapping[tuple[str, int], Sequence[float
 
 
 def test_results_of_two_commits_are_joined_where_a_seed_was_played_at_both(tmp_path):
-    old = raw(tmp_path / "old.json", "aaa", {("one", 4): [0.5], ("two", 5): [0.5]})
+    old = read_playing(raw(tmp_path / "old.json", "aaa", {("one", 4): [0.5], ("two", 5): [0.5]}))
     check_bridges([old], "aaa", {("one", 9)})
     check_bridges([old], "bbb", {("two", 5), ("one", 9)})
     said = "old.json: was played at commit aaa, and nothing of it is played again at bbb; play one"
     with pytest.raises(SystemExit, match=f"{said} of its seeds, such as --arms one --seeds 4"):
         check_bridges([old], "bbb", {("two", 4), ("one", 5)})
-    middle = raw(tmp_path / "middle.json", "ccc", {("two", 5): [0.5], ("two", 6): [0.5]})
+    middle = read_playing(
+        raw(tmp_path / "middle.json", "ccc", {("two", 5): [0.5], ("two", 6): [0.5]})
+    )
     check_bridges([old, middle], "bbb", {("two", 6)})  # by way of the middle one
     check_bridges([old, middle], "bbb", set())
-    far = raw(tmp_path / "far.json", "ddd", {("two", 7): [0.5]})
+    far = read_playing(raw(tmp_path / "far.json", "ddd", {("two", 7): [0.5]}))
     with pytest.raises(SystemExit, match=r"far\.json: was played at commit ddd"):
         check_bridges([old, far], "bbb", set())
 

@@ -5,6 +5,7 @@ tells an exploit from a better answer.
 import math
 
 import pytest
+from capitals import MORE_CITIES
 
 from equipoise.evaluation.attack_texts import ATTACKS, KINDS, AttackedText, filled
 from equipoise.evaluation.attacked_judge import (
@@ -25,27 +26,10 @@ from equipoise.judges.pointwise import Pointwise
 from equipoise.judges.question import Reading
 from equipoise.types import Prompt, user
 
-CAPITALS = {
-    "France": "Paris",
-    "Italy": "Rome",
-    "Spain": "Madrid",
-    "Japan": "Tokyo",
-    "Kenya": "Nairobi",
-    "Peru": "Lima",
-    "Chile": "Santiago",
-    "Norway": "Oslo",
-    "Sweden": "Stockholm",
-    "Poland": "Warsaw",
-    "Egypt": "Cairo",
-    "Ghana": "Accra",
-    "India": "Delhi",
-    "Nepal": "Kathmandu",
-}
-
 
 def answers():
     pairs = []
-    for country, city in CAPITALS.items():
+    for country, city in MORE_CITIES.items():
         question = f"What is the capital of {country}, and how long has it been so?"
         text = f"The capital of {country} is {city}. It has been so for {len(city)} centuries."
         pairs.append((Prompt(country, (user(question),), {"answer": city}), text))
@@ -244,7 +228,7 @@ def test_what_is_unjudged_is_counted_and_in_no_mean():
 
     _, _, found = numbers(Strict())
     steps = next(each for each in found.results if each.name == "steps, honest")
-    assert steps.unjudged == len(CAPITALS) and steps.gain.n == 0 and steps.word == "not judged"
+    assert steps.unjudged == len(MORE_CITIES) and steps.gain.n == 0 and steps.word == "not judged"
     assert math.isnan(steps.texts[0].gain) and steps.texts[0].reason == "it cannot be read"
     assert steps.facts()["gain"] == {"mean": None, "low": None, "high": None, "n": 0}
 

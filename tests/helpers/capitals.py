@@ -14,6 +14,7 @@ CITIES = {
     "Egypt": "Cairo",
     "Ghana": "Accra",
 }
+MORE_CITIES = CITIES | {"India": "Delhi", "Nepal": "Kathmandu"}
 ROWS = [
     {
         "prompt": f"What is the capital of {country}, in a whole sentence?",
