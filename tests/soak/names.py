@@ -38,7 +38,7 @@ from tests.soak.kills import RECIPES, SMALL
 HELPERS = Path(__file__).parents[1] / "helpers"
 sys.path[:0] = [str(HELPERS), str(HELPERS.parent)]  # the tests' own modules
 
-SIZE = 4000  # commands
+SIZE = 1000  # commands of some 9,000: of every name and kind one, and others by chance
 PATIENCE = 120.0  # seconds of a command
 RUNS: Mapping[str, Sequence[str]] = {
     "game": ["rock_paper_scissors", "-s", "generations=1"],
