@@ -134,6 +134,9 @@ TYPES = {  # a subscript of these is a type
 NOT_CODE = ("description", "title", "help", "examples", "metavar")  # keywords that hold prose
 # `strict` of a zip asserts what the lines before it made so: without it nothing else happens.
 ASSERTING = ("strict",)
+SEEDED = ("seeds.child", "seeds.generator", "child", "generator")  # of a seed and what it is for
+GENERATION = ("t", "g", "generation")  # names of a generation's number
+COUNTING = ("range", "enumerate")  # what a loop counts by
 LISTED = "EQUIPOISE_MUTANTS_TESTS"  # in the environment: where the tests are listed
 DECLARED = "tests/test_declared.py"  # reads all declarations: runs for each line run by imports
 
@@ -150,6 +153,7 @@ class Operators(ast.NodeVisitor):
         self.lines = ["", *source.splitlines(), ""]
         self.found: list[Mutation] = []
         self.parameters: list[dict[str, list[str]]] = []  # annotation -> names, by function
+        self.counters: list[set[str]] = [set()]  # names that loops count with, by function
 
     def text(self, node: ast.AST) -> str:
         start, end = self.span(node)
@@ -198,11 +202,13 @@ class Operators(ast.NodeVisitor):
             if argument.annotation is not None:
                 by_type[self.text(argument.annotation)].append(argument.arg)
         self.parameters.append(by_type)
+        self.counters.append(counters(node))
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
             self.visit(default)
         for statement in node.body:
             self.visit(statement)
         self.parameters.pop()
+        self.counters.pop()
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -253,22 +259,27 @@ class Operators(ast.NodeVisitor):
                 self.add("an index", node, f"{value}[{lower}:{self.text(index.upper)} + 1]")
             elif isinstance(index, ast.Name) and "mask" in index.id:
                 self.add("a mask dropped", node, value)
+            elif isinstance(index, ast.Name) and index.id in self.counters[-1]:
+                self.add("the first for all", index, "0")
+            elif is_generation(index):
+                self.add("a generation before", index, f"max(0, {self.text(index)} - 1)")
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         name = self.text(node.func)
         texts = [self.text(argument) for argument in node.args]
         plain = not any(isinstance(a, ast.Starred) for a in node.args)
-        if name == "seeds.child" and len(texts) > 2 and plain:
-            self.add("a seed's part dropped", node, f"{name}({', '.join(texts[:-1])})")
-        names = [isinstance(a, ast.Name | ast.Attribute) for a in node.args]
+        if name in SEEDED:
+            self._seed(node, name, texts)
         if plain and name not in ("isinstance", "issubclass", "cast"):
-            for i, (one, two) in enumerate(pairwise(names)):
-                if one and two and texts[i] != texts[i + 1]:
-                    first, second = node.args[i], node.args[i + 1]
-                    start, end = self.span(first)[0], self.span(second)[1]
-                    new = f"{texts[i + 1]}, {texts[i]}"
-                    self.change("arguments exchanged", first.lineno, start, end, new)
+            self._exchange(node.args, texts)
+        values = [keyword.value for keyword in node.keywords]
+        for one, two in pairwise(values):
+            if self._of_one_kind(one, two):
+                self._exchange_two(one, two)
+        for argument in (*node.args, *values):
+            if name not in COUNTING and is_generation(argument):
+                self.add("a generation before", argument, f"max(0, {self.text(argument)} - 1)")
         for keyword in node.keywords:
             if keyword.arg in AXES and isinstance(keyword.value, ast.Constant):
                 value = keyword.value.value
@@ -283,6 +294,46 @@ class Operators(ast.NodeVisitor):
             asserts = name == "zip" and keyword.arg in ASSERTING
             if keyword.arg not in NOT_CODE and not asserts:
                 self.visit(keyword.value)
+
+    def _seed(self, node: ast.Call, name: str, texts: Sequence[str]) -> None:
+        """A seed for fewer things than it should be for, or the seed that it is made of."""
+        if len(texts) > 2:
+            self.add("a seed's part dropped", node, f"{name}({', '.join(texts[:-1])})")
+        if name.endswith("child") and texts:
+            self.add("a seed reused", node, texts[0])
+
+    def _exchange(self, arguments: Sequence[ast.expr], texts: Sequence[str]) -> None:
+        for i, (one, two) in enumerate(pairwise(arguments)):
+            if self._of_one_kind(one, two):
+                start, end = self.span(one)[0], self.span(two)[1]
+                new = f"{texts[i + 1]}, {texts[i]}"
+                self.change("arguments exchanged", one.lineno, start, end, new)
+
+    def _exchange_two(self, one: ast.expr, two: ast.expr) -> None:
+        """Exchange the values of two keywords; what stands between them stays."""
+        start, end = self.span(one)[0], self.span(two)[1]
+        between = self.bytes[self.span(one)[1] : self.span(two)[0]].decode()
+        new = f"{self.text(two)}{between}{self.text(one)}"
+        self.change("arguments exchanged", one.lineno, start, end, new)
+
+    def _of_one_kind(self, one: ast.expr, two: ast.expr) -> bool:
+        """True for two names, for results of one function, and for parts of one value."""
+        if isinstance(one, ast.Call) and isinstance(two, ast.Call):
+            return self.text(one.func) == self.text(two.func)
+        if isinstance(one, ast.Subscript) and isinstance(two, ast.Subscript):
+            return self.text(one.value) == self.text(two.value)
+        names = ast.Name | ast.Attribute
+        return isinstance(one, names) and isinstance(two, names)
+
+    def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> None:
+        first, *others = node.generators
+        if not others and not first.ifs and not first.is_async:
+            every = self.text(first.iter)
+            new = f"(lambda every: every[:1] * len(every))([*({every})])"
+            self.add("the first for all", first.iter, new)
+        self.generic_visit(node)
+
+    visit_GeneratorExp = visit_ListComp
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load) and self.parameters:
@@ -304,6 +355,28 @@ class Operators(ast.NodeVisitor):
 
     def visit_Continue(self, node: ast.Continue) -> None:
         self.add("a statement dropped", node, "pass")
+
+
+def counters(function: ast.AST) -> set[str]:
+    """The names that loops of a function count with, by `range` or `enumerate`."""
+    names: set[str] = set()
+    for node in ast.walk(function):
+        if not isinstance(node, ast.For | ast.comprehension) or not isinstance(node.iter, ast.Call):
+            continue
+        called = node.iter.func
+        if isinstance(called, ast.Name) and called.id in COUNTING:
+            target = node.target
+            number = target.elts[0] if isinstance(target, ast.Tuple) else target
+            if isinstance(number, ast.Name):
+                names.add(number.id)
+    return names
+
+
+def is_generation(node: ast.expr) -> bool:
+    """True for the number of a generation: `t`, `player.generation`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "generation"
+    return isinstance(node, ast.Name) and node.id in GENERATION
 
 
 def candidates(path: Path) -> list[Mutation]:
@@ -714,9 +787,19 @@ def rates(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return table
 
 
+def here(file: str) -> str:
+    """A file of the package, where it lies now: the only one of its name, if it was moved."""
+    if (PACKAGE / file).is_file():
+        return file
+    found = [path for path in sorted(PACKAGE.rglob(Path(file).name)) if path.is_file()]
+    if len(found) != 1:
+        return f"{file} (no longer there)"
+    return str(found[0].relative_to(PACKAGE))
+
+
 def described(row: Mapping[str, Any]) -> str:
     """A mutation in one line."""
-    place = f"{row['file']}:{row['line']}"
+    place = f"{here(row['file'])}:{row['line']}"
     return f"{row['digest']} {place} {row['operator']}: {row['old']!r} -> {row['new']!r}"
 
 
@@ -747,13 +830,13 @@ def page(results: Mapping[str, Any]) -> str:
     same = [row for row in rows if row["verdict"] == "equivalent"]
     told("Equivalent", (f"`{described(row)}`: {row['by']}" for row in same))
     told("By module", (_counted(file, counts) for file, counts in by_module.items() if counts))
-    told("Modules of which none was tried", (f for f, counts in by_module.items() if not counts))
+    told("Modules of which none was tried", map(here, (f for f, n in by_module.items() if not n)))
     return "\n".join(lines) + "\n"
 
 
 def _counted(file: str, counts: Counter[str]) -> str:
     """`file: 2 killed, 1 alive`."""
-    return f"{file}: {', '.join(f'{counts[v]} {v}' for v in VERDICTS if counts[v])}"
+    return f"{here(file)}: {', '.join(f'{counts[v]} {v}' for v in VERDICTS if counts[v])}"
 
 
 def main() -> int:

@@ -38,6 +38,23 @@ def changes(source: str) -> dict[str, list[str]]:
         ("if a:\n    raise E", "a guard left out", "if False:\n    raise E"),
         ("write(a)", "a statement dropped", "pass"),
         ("é = a < b", "a comparison turned", "é = a <= b"),
+        ("f(len(a), len(b))", "arguments exchanged", "f(len(b), len(a))"),
+        ("f(x['a'], x['b'])", "arguments exchanged", "f(x['b'], x['a'])"),
+        ("f(top=a, low=b)", "arguments exchanged", "f(top=b, low=a)"),
+        ("seeds.generator(s, 'x', *y)", "a seed's part dropped", "seeds.generator(s, 'x')"),
+        ("seeds.child(s, 'x')", "a seed reused", "s"),
+        ("f(run, t)", "a generation before", "f(run, max(0, t - 1))"),
+        ("f(player.generation)", "a generation before", "f(max(0, player.generation - 1))"),
+        (
+            "def f(xs, ys):\n    for n, x in enumerate(xs):\n        g(x, ys[n])",
+            "the first for all",
+            "def f(xs, ys):\n    for n, x in enumerate(xs):\n        g(x, ys[0])",
+        ),
+        (
+            "x = [f(y) for y in ys]",
+            "the first for all",
+            "x = [f(y) for y in (lambda every: every[:1] * len(every))([*(ys)])]",
+        ),
         (
             "def f(a: int, b: int):\n    return a",
             "names exchanged",
@@ -47,6 +64,57 @@ def changes(source: str) -> dict[str, list[str]]:
 )
 def test_an_operator_changes_what_it_says(source, operator, changed):
     assert changed in changes(source)[operator]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "f(len(a), sum(b))",
+        "f(x['a'], y['b'])",
+        "for t in range(t):\n    pass",
+        "x = [f(y) for y in ys if y]",
+        "def f(xs, n):\n    return xs[n]",
+    ],
+)
+def test_what_is_not_of_one_kind_is_left_alone(source):
+    new = {"arguments exchanged", "a generation before", "the first for all", "a seed reused"}
+    assert not new & changes(source).keys()
+
+
+def test_the_first_for_all_is_the_first_as_often_as_there_are_others():
+    [planted] = changes("x = [y + y for y in 'abc']")["the first for all"]
+    made = {}
+    exec(planted, made)
+    assert made["x"] == ["aa", "aa", "aa"]
+
+
+def test_the_operators_of_whole_modules_make_sources_that_compile():
+    """What is one thing for another, and not a sign or a number, is found in them all."""
+    kinds = {"a generation before", "a seed reused", "the first for all", "arguments exchanged"}
+    found = set()
+    for file in ("runs/play_matches.py", "judges/listwise.py", "judges/peers.py"):
+        path = mutants.PACKAGE / file
+        source = path.read_bytes()
+        own = [each for each in mutants.candidates(path) if each.operator in kinds]
+        assert len(own) > 5, file
+        for mutation in own:
+            compile(mutation.planted(source), file, "exec")
+            found.add(mutation.operator)
+    assert found == kinds
+
+
+def test_a_file_that_was_moved_is_named_where_it_lies(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "PACKAGE", tmp_path)
+    for place in ("old/here.py", "new/moved.py", "new/two.py", "other/two.py"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text("")
+    names = ["old/here.py", "old/moved.py", "old/two.py", "old/gone.py"]
+    assert [mutants.here(name) for name in names] == [
+        "old/here.py",
+        "new/moved.py",
+        "old/two.py (no longer there)",
+        "old/gone.py (no longer there)",
+    ]
 
 
 def test_prose_annotations_and_messages_are_left_alone():
@@ -141,7 +209,13 @@ def test_what_lives_and_is_argued_for_is_equivalent(tmp_path, monkeypatch):
     assert verdicts == [("killed", "why"), ("equivalent", "why"), same, same]
 
 
-def test_the_page_says_what_was_noticed_and_of_which_modules_nothing_was_tried():
+def test_the_page_says_what_was_noticed_and_of_which_modules_nothing_was_tried(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(mutants, "PACKAGE", tmp_path)
+    (tmp_path / "a").mkdir()
+    for name in "bc":
+        (tmp_path / "a" / f"{name}.py").write_text("")
     told = {"command": "c", "commit": "0", "date": "d", "drawn": {"a/b.py": 4, "a/c.py": 2}}
     text = page({**told, "rows": [*TRIED, {**TRIED[0], "long": True, "by": "t"}]})
     assert "5 of 6 drawn bugs" in text
