@@ -16,6 +16,7 @@ from benchmarks import stand_ins
 SHORT: dict[str, list[str]] = {
     "answer_judges": [],
     "attack_judges": ["--draws", "1", "--prompts", "12"],
+    "judge_beside": ["--seeds", "1"],
     "ledger": [],
     "history": ["--sizes", "3", "--games", "2"],
     "optimism": ["--games", "20", "--reserved", "5", "--sizes", "3"],

@@ -280,6 +280,12 @@ def default_cases() -> dict[str, tuple[Any, list[dict[str, Any]], Any]]:
     }
     return {
         "on_topic": ("on_topic", colours, "gold"),
+        "on_topic, without_copies": (
+            {"kind": "on_topic", "graded": True, "without_copies": True},
+            colours,
+            "gold",
+        ),
+        "on_topic, graded": ({"kind": "on_topic", "graded": True}, colours, "gold"),
         "repetition": ("repetition", colours, "likeness"),
         "on_topic × repetition": (product, colours, "gold"),
         "shorter": ("shorter", colours, "likeness"),

@@ -89,3 +89,30 @@ def test_a_mistake_is_one_clear_message(command, asked, mistake):
     assert shown.code == 2, (shown.out, shown.err)
     assert why in shown.err
     assert "Traceback" not in shown.err
+
+
+@pytest.mark.long
+def test_the_command_attacks_a_model_s_answers_and_trains_an_attacker(command, asked, tmp_path):
+    arguments = [
+        "attack-judge", "mine.py", "--prompts", asked, "--truth", "gold",
+        "--model", "builtin/beginner", "--kinds", "length", "--updates", "2",
+        "-s", "player.max_new_tokens=5", "-s", "train.prompts.per_generation=4",
+        "-s", "train.game.samples=2", "--out", "whole.html",
+    ]  # fmt: skip
+    done = command(*arguments)
+    assert done.code == 0, done.err
+    for title in ("alone", "behind the gate"):
+        assert f"trained against mine {title}: " in done.out
+    assert done.out.count("after 2 updates and ") == 2
+    runs = sorted((tmp_path / "runs" / "attack-judge").iterdir())
+    assert len(runs) == 2
+    page = (tmp_path / "whole.html").read_text()
+    assert "A trained attacker" in page and "tokens sampled" in page
+    again = command(*arguments, "--json")  # goes on with the same runs, which are at their end
+    facts = json.loads(again.out)
+    assert sorted((tmp_path / "runs" / "attack-judge").iterdir()) == runs
+    assert [each["judge"] for each in facts["trained"]] == ["mine alone", "mine behind the gate"]
+    for trained in facts["trained"]:
+        tokens = [point["tokens"] for point in trained["points"]]
+        assert [point["updates"] for point in trained["points"]] == [1, 2]
+        assert 0 < tokens[0] < tokens[1] <= 2 * 4 * 2 * 5

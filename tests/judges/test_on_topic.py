@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
-from equipoise.judges.on_topic import OnTopic
+from equipoise.judges.on_topic import OnTopic, text_without_copies
 from equipoise.models.embedding import Embedding
 from equipoise.models.resources import Resources
 from equipoise.types import Match, Message, Move, PlayerId, Prompt, Turn, View, user
@@ -128,3 +128,42 @@ def test_a_grade_is_the_share_of_the_threshold():
     assert no_fact["score"] == 1.0
     with pytest.raises(ValidationError, match="threshold above 0"):
         OnTopic(graded=True, threshold=0.0)
+
+
+QUESTION = "How do I bake bread at home?"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (QUESTION, ""),
+        (f"{QUESTION} {QUESTION}", ""),
+        (f"{QUESTION} Heat the oven first.", "Heat the oven first."),
+        ("bake, bread, home", ""),  # the question's words in its order
+        ("home, bread, bake", "home, bread, bake"),  # no order of the question's
+        ("Bake bread at home in a hot oven.", "Bake bread at home in a hot oven."),  # 4 of 8 words
+        ("Bake bread.", "Bake bread."),  # too short to be a copy
+        ("At home.\nHow do I bake bread", "At home."),
+        ("Heat it.  Then wait.", "Heat it.  Then wait."),  # as it stands where nothing is a copy
+    ],
+)
+def test_sentences_that_repeat_the_question_are_left_out(text, left):
+    assert text_without_copies(QUESTION, text) == left
+
+
+def test_a_copy_of_the_question_gains_nothing_where_copies_are_left_out():
+    texts = [QUESTION, f"{QUESTION} Rivers flow to seas.", "How do I bake my bread in an oven?"]
+    counted = verdicts(texts)
+    without = verdicts(texts, without_copies=True)
+    assert [verdict["score"] for verdict in counted] == [1, 1, 1]
+    assert [verdict["score"] for verdict in without] == [0, 0, 1]
+    assert without[0]["similarity"] == 0 and without[2] == counted[2]
+
+
+def test_copies_are_those_of_the_fact_that_is_compared_with():
+    prompt = Prompt("p", (user("In French, please: say it."),), {"question": QUESTION})
+    (by_fact,) = verdicts([QUESTION], prompt, without_copies=True, fact="question")
+    (by_message,) = verdicts(["In French, please: say it."], prompt, without_copies=True)
+    assert by_fact["score"] == by_message["score"] == 0
+    (kept,) = verdicts(["In French, please: say it."], prompt, fact="question", without_copies=True)
+    assert kept["similarity"] != 0
