@@ -13,6 +13,7 @@ from equipoise.evaluation.measures import History, Measurement, Records, Sample
 from equipoise.evaluation.meta_game import MetaGame
 from equipoise.evaluation.meta_measures import ANYBODY, MetaGameMeasures, _name_members, responses
 from equipoise.games.answers import Answers
+from equipoise.learners import best_reply
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.payoffs.intervals import payoff_interval
 from equipoise.planning.new_run import new_run
@@ -163,6 +164,17 @@ def test_the_best_reply_to_a_mixture_by_hand(tmp_path):
         reply.learn(batch(tmp_path, {}))
     assert "trains tabular players" in next(reply.faults(Scripted(texts=("a",)), LANES))
     assert "finite game of two seats" in next(reply.faults(Tabular(), Answers(samples=2)))
+
+
+def test_the_second_seat_replies_by_its_own_pay_offs(tmp_path):
+    """Against b a quarter of the time it gets ¾ for x, ¼ for y and 1 for z; the first would get 0, 0
+    and more.
+    """
+    met = {"row": [(OtherPlayer(Tabular(probabilities=(0.75, 0.25)), None), 1.0)]}
+    assert best_reply.rewards(batch(tmp_path, met)) == pytest.approx([0.75, 0.25, 1.0])
+    facts = Learner.build("best_reply").learn(batch(tmp_path, met))
+    assert facts == pytest.approx({"value": 1.0, "gain": 1 / 3})
+    assert Tabular().open(tmp_path, None).probabilities(("x", "y", "z")).tolist() == [0, 0, 1]
 
 
 def test_a_played_table_is_that_of_the_rules(tmp_path):

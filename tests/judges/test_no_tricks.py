@@ -109,6 +109,16 @@ def test_in_a_comparison_what_fails_loses_and_pairs_may_be_made_of_it():
     assert frozenset("24") not in pairs
 
 
+def test_what_passed_beats_each_that_failed_and_its_rivals_by_the_comparison():
+    """Three pass and one fails, so that neither number stands for the other."""
+    gated = Gated(judge_of_answers=Longest(), gate=NoTricks(most_words=6)).at(TestContext())
+    texts = ["Oder", "word " * 9, "The Danube, of course.", "The Elbe"]
+    match = match_of_moves(ASKED, [Move(text) for text in texts], "test")
+    (judgement,) = gated.checked_judgements([match], {"p": ASKED})
+    scores = judgement.by_seat("score")
+    assert scores == pytest.approx({"1": 1 / 3, "2": 0.0, "3": 1.0, "4": 2 / 3})
+
+
 def test_a_winner_over_failed_answers_alone_has_won():
     assert share_of_wins(None, 1, 3) == 1.0
     assert share_of_wins(None, 2, 1) is None

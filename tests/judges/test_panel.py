@@ -6,9 +6,10 @@ import pytest
 from judge_context import TestContext
 from pydantic import ValidationError
 
+from equipoise.judges import panel
 from equipoise.judges.base import Judge
 from equipoise.judges.pointwise import Pointwise
-from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote, user
 
 PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
 BRIEF = {"kind": "shorter"}
@@ -114,6 +115,19 @@ def test_the_majority_prefers():
     }
     (judgement,) = judge(judges, match("4", "aaa", "ee"), how="majority", at_least=3)
     assert {seat: s["score"] for seat, s in judgement.scores.items()} == {"2": 0.5, "3": 0.5}
+
+
+def test_a_vote_of_a_member_costs_what_was_asked_about_its_seat():
+    """Two questions about the first seat and one about the second, none of them alike."""
+    asked = [Vote("a", "1", 1.0, tokens=5, cost=0.5), Vote("b", "1", 2.0, tokens=7, cost=0.25)]
+    asked.append(Vote("a", "2", 4.0, tokens=11, cost=2.0))
+    scores = {"1": {"score": 1.5}, "2": {"score": 4.0}}
+    judgement = Judgement("j", "m", "member", scores, votes=tuple(asked))
+    votes = panel._votes("named", match("x", "y"), judgement)
+    assert votes == [
+        Vote("named", "1", 1.5, tokens=12, cost=0.75),
+        Vote("named", "2", 4.0, tokens=11, cost=2.0),
+    ]
 
 
 def test_comparing_members_keep_their_comparisons_as_votes():

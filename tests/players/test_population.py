@@ -115,6 +115,31 @@ def test_a_learner_in_memory_plays_itself_and_is_adjusted(tmp_path):
     assert population.actor_with(ben, whole_context=False) is population.actor(ben)
 
 
+def test_every_generation_decodes_by_its_own_weights(tmp_path):
+    """Asked in one way, each is another actor, in whichever order they are asked for."""
+    opened = []
+
+    def open_actor(player, weights, resources):
+        opened.append((player.temperature, weights))
+        return object()
+
+    player = Player.build({"kind": "local", "model": "builtin", "temperature": 0.7})
+    population = Population({"ann": player, "ben": player}, tmp_path, open_actor=open_actor)
+    everybody = [PlayerId("ann", 2), PlayerId("ben"), PlayerId("ann"), PlayerId("ann", 1)]
+    for who in everybody:
+        if who.generation:
+            population.home(who).mkdir(parents=True)
+    actors = [population.actor_with(who, 0.25) for who in everybody]
+    assert opened == [
+        (0.25, tmp_path / "ann" / "2"),
+        (0.25, None),
+        (0.25, None),
+        (0.25, tmp_path / "ann" / "1"),
+    ]
+    assert len(set(map(id, actors))) == 4
+    assert [population.actor_with(who, 0.25) for who in everybody] == actors
+
+
 def test_generations_that_are_kept_are_counted_from_the_start(tmp_path):
     for name in ("2", "10", "1x", "state"):
         (tmp_path / "ann" / name).mkdir(parents=True)

@@ -7,11 +7,13 @@ import pytest
 import torch
 from thinking_model import ANSWER, QUESTION, THOUGHT
 
+from equipoise import seeds
 from equipoise.answer import answer_of
 from equipoise.learners.rollouts import rollout_batch
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.local_actor import LocalActor
+from equipoise.sampling import sampling
 from equipoise.types import Episode, Turn, View, user
 
 OPENED = """
@@ -72,6 +74,26 @@ def test_a_move_is_the_same_whoever_is_sampled_beside_it(opened) -> None:
     together = actor.act(VIEWS, [1, 2, 3])
     alone = [actor.act([view], [seed])[0] for view, seed in zip(VIEWS, [1, 2, 3], strict=True)]
     assert [move.token_ids for move in together] == [move.token_ids for move in alone]
+
+
+def test_an_answer_behind_closed_thoughts_has_dice_of_its_own(opened, monkeypatch) -> None:
+    """Of three moves that are cut in their thoughts, by other seeds and in another order."""
+    _, actor = opened(thinking_tokens=3, max_new_tokens=4)
+    thrown: list[list[int]] = []
+    plain = sampling.sample
+
+    def noting(model, prompts, dice, *more, **settings):
+        thrown.append(list(dice))
+        return plain(model, prompts, dice, *more, **settings)
+
+    monkeypatch.setattr(sampling, "sample", noting)
+    moves = actor.act(VIEWS, [7, 3, 5])
+    thoughts, answers = thrown
+    assert thoughts == [7, 3, 5]
+    going_on = [die for die, move in zip(thoughts, moves, strict=True) if move.forced]
+    assert len(going_on) > 1
+    assert answers == [seeds.child(die, "answer") for die in going_on]
+    assert not set(answers) & set(thoughts)
 
 
 def test_the_mark_has_the_models_own_log_probability(opened) -> None:

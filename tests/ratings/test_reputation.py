@@ -284,6 +284,18 @@ def test_frozen_reputations_stay_as_they_start():
     assert rated[0].value == pytest.approx(100 + 20 * 2**0.5)
 
 
+def test_the_interval_is_of_the_last_generations_duels_from_its_start():
+    """Of a single duel every sample is that duel, so that it has but one end."""
+    first = [Duel("a", "b", {"c": (9, 1)}), Duel("b", "c", {"a": (7, 6)})] * 3
+    rated = Reputation(resamples=40).training_ratings(
+        "abc", [first, [Duel("a", "b", {"c": (2, 9)})]]
+    )
+    by_name = {each.name: each for each in rated}
+    for name in "ab":
+        each = by_name[name]
+        assert (each.low, each.high) == pytest.approx((each.value, each.value), abs=1e-12)
+
+
 @pytest.mark.long
 def test_generations_carry_on_and_start_their_count_again():
     first, second = random_duels(80, 2), random_duels(80, 3)

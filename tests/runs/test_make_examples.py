@@ -1,9 +1,12 @@
 """What sums up the moves that a learner is taught."""
 
+from unittest.mock import MagicMock
+
 import pytest
 
-from equipoise.runs.make_examples import part_means, repeated_share
-from equipoise.types import Episode, Match, Move, PlayerId, Turn, View
+from equipoise.runs import make_examples as examples_module
+from equipoise.runs.make_examples import make_examples, part_means, repeated_share
+from equipoise.types import Episode, Judgement, Match, Move, PlayerId, Turn, View
 
 
 def episode(match: str, role: str, **parts: float) -> Episode:
@@ -35,3 +38,46 @@ def test_a_repeated_text_is_one_that_another_move_of_the_role_has():
     made.append(episode("e", "defence", score=1.0))
     shares = repeated_share(made, [match(name, text) for name, text in texts.items()])
     assert shares == pytest.approx({"attack": 0.5, "defence": 0.0})
+
+
+@pytest.mark.parametrize("needs", ["pairs", "episodes"])
+@pytest.mark.parametrize("seats", ["own", "all"])
+def test_each_learner_is_taught_by_its_own_judge_from_its_matches(needs, seats, monkeypatch):
+    """Two learners with a judge each, and a third judge that teaches neither."""
+    taught = {}
+
+    def noting(run, matches, judgements, learner, t):
+        taught[learner.name] = ([m.id for m in matches], [j.id for j in judgements], t)
+        return []
+
+    for name in ("record_pairs", "record_episodes"):
+        kind = name.removeprefix("record_")
+        monkeypatch.setattr(examples_module, name, noting if kind == needs else None)
+    teachers = {"ann": "strict", "ben": "kind"}
+    run = MagicMock()
+    run.config.training_matches = seats
+    run.config.learner_of.return_value.needs = needs
+
+    def judge_of(learner):
+        judge = MagicMock()
+        judge.name = teachers[learner]
+        return judge
+
+    run.config.judge_of = judge_of
+    ann, ben = PlayerId("ann", 2), PlayerId("ben", 1)
+    sitting = {"m1": (ann, ben), "m2": (ben, ben), "m3": (ann, PlayerId("ann", 1))}
+    matches = [
+        Match(name, 2, "train", "answers", "p", dict(zip("12", who, strict=True)), 0, ())
+        for name, who in sitting.items()
+    ]
+    judgements = [
+        Judgement(f"{judge}-{name}", name, judge, {"1": {"score": 1.0}})
+        for judge in ("kind", "strict", "idle")
+        for name in sitting
+    ]
+    for learner in (ann, ben):
+        make_examples(run, matches, judgements, learner, 2)
+    own = {"ann": ["m1", "m3"], "ben": ["m1", "m2"]}
+    for name, teacher in teachers.items():
+        played = own[name] if seats == "own" else list(sitting)
+        assert taught[name] == (played, [f"{teacher}-{each}" for each in sitting], 2)

@@ -121,6 +121,20 @@ def test_only_what_a_rating_needs_is_read(kind, read, ledger, monkeypatch):
     assert asked == read
 
 
+def test_judgements_are_weighed_by_their_own_judge_after_the_duels(monkeypatch):
+    """Two judges; the ratings of every generation are other ones."""
+    monkeypatch.setattr(rate_players, "training_ratings", lambda run, t: {"a": 10.0 * t})
+    weighed = {"kind": MagicMock(), "strict": MagicMock()}
+    for name, judge in weighed.items():
+        judge.reweigh = lambda judgement, ratings, name=name: (name, judgement.id, ratings)
+    run = MagicMock()
+    run.config.teachers = weighed
+    run.roster.players.return_value = [PlayerId("a", 4)]
+    judgements = [Judgement(f"j{n}", "m", name, None) for n, name in enumerate(("strict", "kind"))]
+    after = {"a": 50.0}
+    assert rate(run, [MATCH], judgements, 4) == [("strict", "j0", after), ("kind", "j1", after)]
+
+
 def test_ratings_anew_stand_at_their_generation_where_the_first_was_not_played(monkeypatch):
     """Its pairs were the data's; the places of the list are generations."""
     met = {1: [Duel("a", "b", {"peers": (1.0, 0.0)})]}

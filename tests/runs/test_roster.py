@@ -75,6 +75,17 @@ def test_where_all_learn_they_are_as_old_as_the_generation(ledger):
     assert roster(Everyone(), ledger).learners(5) == ids(red=5, blue=5)
 
 
+def test_a_loss_meets_the_others_as_old_as_they_are_now(ledger):
+    here = roster(ALTERNATE, ledger)
+    for name, age, peer, old in (("blue", 2, "red", 1), ("red", 1, "blue", 2)):
+        pool = here.opponent_pool(PlayerId(name, age), 3)
+        assert pool.past == [PlayerId(name, g) for g in range(age, -1, -1)]
+        assert pool.peers == [PlayerId(peer, old)]
+        assert pool.outsiders == ids(grey=0)
+        assert (pool.current, pool.reference) == (PlayerId(name, age), PlayerId(name))
+    assert here.opponent_pool(PlayerId("red"), 2).peers == ids(blue=2)
+
+
 def test_some_generations_are_measured(ledger):
     here = roster(ALTERNATE, ledger)
     assert [t for t in range(5) if here.due(t)] == [0, 3, 4]

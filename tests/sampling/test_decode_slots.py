@@ -46,6 +46,15 @@ def test_a_tokens_die_is_of_its_row_and_its_place():
     assert answers[0].token_ids != answers[2].token_ids
 
 
+def test_every_bit_of_a_seed_counts():
+    seeds = [11, 11 + 2**16, 11 + 2**31, 11 + 2**40, 11 - 2**63, -11]
+    answers = grown(seeds, [3] * len(seeds))
+    for seed, answer in zip(seeds, answers, strict=True):
+        dice = [float(uniform(np.array([seed]), place)[0]) for place in range(3)]
+        assert answer.token_ids == [int(1000 * die) for die in dice]
+    assert len({tuple(answer.token_ids) for answer in answers}) == len(seeds)
+
+
 def test_an_answer_ends_at_its_limit_or_its_end_and_says_which():
     certain_V = torch.full((5,), -1e9)
     certain_V[3] = 0.0

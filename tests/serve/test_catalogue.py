@@ -8,10 +8,11 @@ import pytest
 from equipoise.errors import ConfigError, RunError
 from equipoise.models.resources import Resources
 from equipoise.planning.new_run import new_run
+from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve import server
-from equipoise.serve.catalogue import Catalogue
+from equipoise.serve.catalogue import Catalogue, OfferedModel
 from equipoise.serve.engine import (
     EngineRequest,
     Extension,
@@ -151,6 +152,47 @@ def test_players_beside_a_language_model_are_named_with_their_kind(tmp_path):
         "far is not served: another server has it; ask http://127.0.0.1:9/v1 yourself",
         f"clerk {scripted}",
     ]
+
+
+def test_the_mixture_is_that_of_the_last_measurement(tmp_path):
+    local = {"kind": "local", "model": "builtin"}
+    recipe = {
+        "name": "two",
+        "generations": 0,
+        "players": {"ann": local, "ben": {**local, "temperature": 0.5}},
+        "prompts": {"kind": "blank", "per_generation": 1, "held_out": 0},
+        "game": "answers",
+        "judge": "shorter",
+        "evaluate": "sets",
+    }
+    mixtures = [{"ann@0": 1.0}, {"ann@0": 0.25, "ben@0": 0.75}, {"ben@0": 0.625, "ann@0": 0.375}]
+    with new_run(recipe_loader.load(recipe), tmp_path / "run") as run:
+        for t, mixture in enumerate(mixtures):
+            run.ledger.finish(f"{t}/measure", t, "measure", {"mixture": mixture}, 0.0)
+    assert Catalogue.of_run(tmp_path / "run").mixture == mixtures[-1]
+
+
+@pytest.mark.parametrize("way", ["find", "find_text"])
+def test_what_a_client_leaves_open_is_set_as_its_own_model_has_it(way, fake_engine, fake_catalogue):
+    """Of three models with other settings, of which the last is the newest."""
+    catalogue = fake_catalogue({name: fake_engine() for name in ("old", "middle", "new")})
+    sampling = {"old": (0.25, 11), "middle": (0.5, 13), "new": (0.75, 17)}
+    catalogue.offers = {
+        name: OfferedModel(Local(temperature=temperature, max_new_tokens=tokens))
+        for name, (temperature, tokens) in sampling.items()
+    }
+    catalogue.aliases = {"middling": "middle"}
+
+    async def ask() -> dict[str, tuple[str, float, int]]:
+        found = {}
+        for name in (*sampling, "middling"):
+            served = await getattr(catalogue, way)(name, 0)
+            defaults = served.defaults
+            found[name] = (served.name, defaults.temperature, defaults.max_tokens)
+        return found
+
+    own = {name: (name, *of_name) for name, of_name in sampling.items()}
+    assert asyncio.run(ask()) == {**own, "middling": own["middle"]}
 
 
 class FakeExtension(Extension):

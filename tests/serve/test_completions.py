@@ -3,6 +3,7 @@ forward pass.
 """
 
 import asyncio
+import json
 
 import httpx
 import pytest
@@ -11,8 +12,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
+from equipoise.serve.asgi_endpoint import Gate, Limits, ModelEndpoint
 from equipoise.serve.catalogue import Catalogue
+from equipoise.serve.chat_completions import ChatEndpoint
 from equipoise.serve.detokenizer import BROKEN
+from equipoise.serve.protocol import Reply
+from equipoise.serve.text_endpoints import CompletionEndpoint
 from equipoise.types import View, user
 
 TEXTS = ["What is 7 + 12? It is 19.", "Hi", "Café 😀 or tea, and when does it leave?"]
@@ -214,6 +219,40 @@ def test_misuse_is_refused_by_name(address):
         assert refused == (400, "unsupported_value", field)
     for field, value in {"logprobs": 21, "max_tokens": -1, "n": 17}.items():
         assert refusal(address, prompt="a", **{field: value})[2] == field
+
+
+def replied(endpoint: type[ModelEndpoint], catalogue: Catalogue, **body) -> list[dict]:
+    """What an endpoint sends: one body, or the events of a stream."""
+    sent = []
+
+    async def send(message) -> None:
+        sent.append(message)
+
+    limits = Limits()
+    answering = endpoint(catalogue, limits, Gate(limits.concurrency, limits.queue))
+    asyncio.run(answering._reply(json.dumps(body).encode(), Reply(send)))
+    parts = [message.get("body", b"").removeprefix(b"data: ").strip() for message in sent]
+    return [json.loads(part) for part in parts if part and part != b"[DONE]"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_each_prompt_is_paid_for_once_and_each_answer_for_itself(
+    streams, fake_engine, fake_catalogue
+):
+    """Prompts of two tokens and of three; each answer has three words and an end."""
+    catalogue = fake_catalogue({"talker": fake_engine()})
+    asked = {"model": "talker", "n": 3, "stream": streams}
+    if streams:
+        asked["stream_options"] = {"include_usage": True}
+    texts = replied(CompletionEndpoint, catalogue, prompt=["one two", "three four five"], **asked)
+    chat = [{"role": "user", "content": "one two three four five six seven"}]
+    chats = replied(ChatEndpoint, catalogue, messages=chat, **asked)
+    for events, prompts, answers in ((texts, 2 + 3, 2 * 3), (chats, 7, 3)):
+        assert events[-1]["usage"] == {
+            "prompt_tokens": prompts,
+            "completion_tokens": answers * 4,
+            "total_tokens": prompts + answers * 4,
+        }
 
 
 @pytest.mark.long

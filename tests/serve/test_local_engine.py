@@ -4,14 +4,19 @@ joined.
 
 import asyncio
 import contextlib
+import threading
 
 import pytest
+import torch
 
 from equipoise.models.adapters import Lora
 from equipoise.models.resources import Resources
+from equipoise.models.token_choice import SamplingSettings
 from equipoise.players.local import Local
+from equipoise.sampling.decoder import Decoder
 from equipoise.serve.engine import EngineError, EngineRequest, Refused
 from equipoise.serve.local_engine import LocalEngine
+from equipoise.serve.model_thread import PendingAnswer
 from equipoise.types import Message, View, user
 
 CHATS = [
@@ -186,6 +191,87 @@ def test_who_goes_away_frees_the_place(model_folder):
             await answer(engine, endless)
 
     asyncio.run(ask())
+
+
+def test_an_answer_that_nobody_waits_for_grows_no_further(model_folder, monkeypatch):
+    """The client gives leave for each round of the thread, until the first text has come."""
+    settings = player(model_folder("llama"), temperature=1.0)
+    engine = LocalEngine(settings)
+    leave, rounds, plain_round = threading.Semaphore(0), [0], Decoder.round
+
+    def held(decoder):
+        assert leave.acquire(timeout=20)
+        rounds[0] += 1
+        plain_round(decoder)
+
+    monkeypatch.setattr(Decoder, "round", held)
+
+    async def ask() -> int:
+        stream = engine.generate(asked(0, settings, max_tokens=100))
+        first = asyncio.create_task(anext(stream))
+        given = 0
+        while not first.done():
+            if given == rounds[0]:
+                leave.release()
+                given += 1
+            await asyncio.sleep(0.001)
+        await stream.aclose()
+        leave.release(100)
+        while engine._thread.answers:
+            await asyncio.sleep(0.001)
+        await engine.close()
+        return given
+
+    given = asyncio.run(ask())
+    assert rounds[0] - given <= 2, "of a hundred"
+
+
+def test_prompts_that_are_scored_together_show_as_many_likely_tokens_as_each_wants(model_folder):
+    settings = player(model_folder("llama"))
+    engine = LocalEngine(settings)
+    encoding, thread = engine._encoding, engine._thread
+    wanted = [1, 4, 0, 2]
+
+    async def ask() -> list[PendingAnswer]:
+        scored = []
+        for number, likeliest in enumerate(wanted):
+            echoed = {"echo": True, "logprobs": likeliest, "max_tokens": 0}
+            question = asked(number, settings, **echoed)
+            ids = encoding.text_ids("How so? " * (number + 1))
+            scored.append(PendingAnswer(question, ids, [], None, encoding, engine._texts))
+        with torch.inference_mode():
+            thread._score(None, scored)
+        await engine.close()
+        return scored
+
+    scored = asyncio.run(ask())
+    for answered, likeliest in zip(scored, wanted, strict=True):
+        [(_, piece)] = answered.outbox
+        assert piece.text == "How so? " * (wanted.index(likeliest) + 1)
+        assert {len(score.top) for score in piece.scores[1:]} == {likeliest}
+
+
+def test_a_request_is_sampled_by_the_settings_of_their_names(model_folder):
+    """Every number is another one, and each is found where its name is."""
+    settings = player(model_folder("llama"))
+    engine = LocalEngine(settings)
+    sampling = {
+        "temperature": 0.9,
+        "top_k": 7,
+        "top_p": 0.8,
+        "repetition_penalty": 1.1,
+        "min_p": 0.05,
+        "presence_penalty": 0.3,
+        "frequency_penalty": -0.4,
+    }
+
+    async def ask() -> SamplingSettings:
+        question = asked(0, settings, **sampling)
+        made = PendingAnswer(question, [1, 2], [], None, engine._encoding, engine._texts)
+        await engine.close()
+        return made.settings
+
+    assert asyncio.run(ask()) == SamplingSettings(**sampling)
 
 
 def test_what_cannot_be_answered_is_refused(model_folder):
