@@ -112,5 +112,6 @@ def _lines(run: Path) -> list[Any]:
 
 
 def _parsed(path: Path) -> Iterator[Any]:
-    for line in path.read_text().splitlines():
+    lines = path.read_text().splitlines() if path.exists() else []  # a run that never began
+    for line in lines:
         yield _without_times(json.loads(line))

@@ -133,7 +133,9 @@ def _killed_runs(
         if _measured(ended) != _measured(calm):
             problems.append("final numbers: differ")
         equal += not problems
-        failures += [f"{name}, run {runs}: {problem}" for problem in problems]
+        for problem in problems:
+            print(f"{name}, run {runs}: {problem}", flush=True)
+            failures.append(f"{name}, run {runs}: {problem}")
     return {
         "what": name,
         "kills": kinds.total(),
