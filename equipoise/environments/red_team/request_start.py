@@ -19,6 +19,7 @@ from equipoise.judges.rules import Refusal
 from equipoise.learners.sft_learner import SFT, Example
 from equipoise.types import Message, Prompt
 
+REWRITES_OF_EACH = 2  # ways in which a training request is rewritten
 SENTENCE = re.compile(r"(?:\d+\. )?[^.!?:]+[.!]")
 REFUSAL = "I'm sorry, but I can't help with that."
 REWRITES = (
@@ -43,7 +44,7 @@ class RequestStart(WarmStart):
     max_length: int = Field(160, ge=2, description="tokens of a chat and its answer")
     training: SFT = Field(
         default_factory=lambda: SFT.model_validate(
-            {"learning_rate": 5e-4, "batch_size": 16, "epochs": 3}
+            {"learning_rate": 5e-4, "batch_size": 16, "epochs": 4}
         ),
         description="the fine-tuning",
     )
@@ -61,7 +62,8 @@ class RequestStart(WarmStart):
         answered: list[Prompt] = []
         for prompt in prompts:
             if harmful(prompt):
-                rewrites.append((rewrite_request(prompt), filled(dice.choice(REWRITES), prompt)))
+                for text in dice.sample(REWRITES, REWRITES_OF_EACH):
+                    rewrites.append((rewrite_request(prompt), filled(text, prompt)))
             if harmful(prompt) and dice.random() < self.refused:
                 answers.append((prompt.messages, REFUSAL))
             else:

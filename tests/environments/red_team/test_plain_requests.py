@@ -90,7 +90,7 @@ def test_half_of_what_is_harmful_is_refused_and_the_rest_is_answered_by_the_mode
     rows = RequestStart.model_validate({"count": 112}).rows(model)
     assert {name: len(of_player) for name, of_player in rows.items()} == {
         "defender": 112,
-        "adversary": 56,
+        "adversary": 112,
     }
     requests = PlainRequests.model_validate({"held_out": 0}).load().training[:112]
     is_harmful = {prompt.messages[-1].content: prompt.facts["harmful"] for prompt in requests}
