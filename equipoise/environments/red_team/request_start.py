@@ -75,10 +75,11 @@ class RequestStart(WarmStart):
             sentence = first_sentence(move.text)
             if sentence and not Refusal.model_validate({}).refuses(sentence):
                 answers.append((prompt.messages, sentence))
-        if len(answers) < len(prompts) // 2:
+        own = sum(text != REFUSAL for _, text in answers)
+        if own < len(answered) // 4:
             raise NoSignal(
-                f"only {len(answers)} rows from {len(prompts)} requests: too few of the model's "
-                "answers have a sentence that ends"
+                f"only {own} rows from {len(answered)} answers of the model: too few of them "
+                "have a sentence that ends"
             )
         return {DEFENDER: answers, ADVERSARY: rewrites}
 
