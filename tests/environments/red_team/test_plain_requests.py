@@ -113,5 +113,5 @@ def test_answers_without_a_sentence_and_refusals_of_the_models_own_are_not_taugh
 
 
 def test_a_model_without_sentences_has_no_start():
-    with pytest.raises(NoSignal, match="only 0 rows from .* too few of them have a sentence"):
+    with pytest.raises(NoSignal, match=r"only 0 rows from .* too few of them have a sentence"):
         RequestStart.model_validate({"count": 112}).rows(Answering("Here are some steps:"))
