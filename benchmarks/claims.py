@@ -990,8 +990,39 @@ FORM_CYCLE = Trial(
     effect=0.15,
     spread=0.12,
 )
+FIELD_POOL = Trial(
+    claims=(
+        Claim(
+            "sparta.real",
+            "without labels, four SmolLM2 members who each know one field answer more questions of "
+            "all four right than at their start (primary)",
+            "SmolLM2-135M-Instruct, LoRA, four fields",
+            "field_pool",
+            "sparta",
+            "start",
+            "right",
+            "more",
+            (Dose("pairs a member learned from", arm="sparta", column="pairs", least=100),),
+        ),
+        Claim(
+            "sparta.real_alone",
+            "… than members who grade their own answers, with as many samples and steps",
+            "SmolLM2-135M-Instruct, LoRA, four fields",
+            "field_pool",
+            "sparta",
+            "self-rewarding",
+            "right",
+            "more",
+            (Dose("pairs a member learned from", arm="sparta", column="pairs", least=100),),
+            step="3e-4, the recipe's; of either arm, not swept",
+        ),
+    ),
+    seeds=(1, 2, 3, 4),
+    effect=0.05,
+    spread=0.03,
+)
 DESIGNED = {"red_team_questions": TRIAL_BEHAVIOURS}  # and not yet played
-REAL_MODELS = {"form_cycle": FORM_CYCLE}  # beside the papers' own claims
+REAL_MODELS = {"form_cycle": FORM_CYCLE, "field_pool": FIELD_POOL}  # beside the papers' own claims
 WORLD = "tiny models of the built-in world"
 
 

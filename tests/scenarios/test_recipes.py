@@ -126,6 +126,14 @@ OWN["smollm2_gpo"] = settings(
     evaluate__crossplay=2,
     judge__helper__judges__relevant__embedding="hashed",
 )
+OWN["smollm2_sparta"] = settings(
+    player_defaults__model="builtin",
+    generations=1,
+    prompts__count=12,
+    prompts__per_generation=12,
+    prompts__held_out=8,
+    pairs="best_worst",  # a model that knows no field finds every answer unlikely
+)
 OWN["mnpo_attacked"] = [  # prompts whose answers are not all alike to the guard
     *BOTH,
     *settings(
