@@ -32,7 +32,12 @@ class LikelyPeers(Peers):
 
     @model_validator(mode="after")
     def _asks_nothing(self) -> Self:
-        unread = sorted(self.model_fields_set - READ)
+        usual = {name: field.get_default() for name, field in type(self).model_fields.items()}
+        unread = [
+            name
+            for name in sorted(self.model_fields_set - READ)
+            if getattr(self, name) != usual[name]
+        ]
         if unread:
             raise ValueError(f"{', '.join(unread)}: nothing is asked, so these have no effect")
         return self
