@@ -4,13 +4,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from equipoise.component import Component
 from equipoise.data.joined_pairs import JoinedPairs
 from equipoise.games.base import Game
+from equipoise.learners.launch import Launch
 from equipoise.losses.base import PreferenceLoss
 from equipoise.matches.base import Schedule
 from equipoise.models.resources import Resources
@@ -26,6 +27,14 @@ class OtherPlayer(NamedTuple):
 
     player: Player
     weights: Path | None
+
+
+class Standing(Protocol):
+    """Processes that stay from training to training."""
+
+    def learn(self, learner: "Learner", launch: Launch, batch: "TrainingBatch") -> dict[str, float]:
+        """`learner.learn(batch)`, computed by them."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,8 @@ class TrainingBatch:
         processes train and do not have it yet; `first_seed` is the seed of its first
         weights.
     launched: true in the processes that were started for this batch.
+    standing: the processes of `launch` that stay from training to training; None: they are
+        started for this one.
     resources: the models open in this process, to share a base with those who play.
     log: takes one line of metrics.
     """
@@ -78,6 +89,7 @@ class TrainingBatch:
     state: Path | None = None
     first_seed: int = 0
     launched: bool = False
+    standing: Standing | None = None
     resources: Resources = field(default_factory=Resources)
     log: Callable[[dict[str, Any]], None] = lambda line: None
 

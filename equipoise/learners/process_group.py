@@ -54,10 +54,59 @@ class GroupLostError(EquipoiseError):
 
 
 def learn_in_processes(learner: Learner, launch: Launch, batch: TrainingBatch) -> dict[str, float]:
-    """`learner.learn(batch)`, computed by processes that are started for it and end with it."""
+    """`learner.learn(batch)`, computed by the processes that stand by for it, or else by some that
+    are started for it and end with it.
+    """
     return_unused_memory()  # the processes are on the same accelerators
+    if batch.standing is not None:
+        return batch.standing.learn(learner, launch, batch)
     with ProcessGroup(launch, batch.scratch / LAUNCH) as group:
         return group.learn(learner, batch)
+
+
+class StandingGroup:
+    """Processes that stay from training to training; those of other settings take their place.
+
+    At most one group stands, since each holds memory of the accelerators.
+    """
+
+    def __init__(self) -> None:
+        self._group: ProcessGroup | None = None
+        self._key = ""
+        self._folder = Path()
+
+    def learn(self, learner: Learner, launch: Launch, batch: TrainingBatch) -> dict[str, float]:
+        """`learner.learn(batch)`; processes that were lost since the last one are started anew.
+
+        Raises what `ProcessGroup.learn` raises; they have ended then.
+        """
+        key = json.dumps([import_path(type(learner)), learner.settings()], default=str)
+        if key != self._key:
+            self.close()
+        if self._group is not None:
+            try:
+                return self._learn(learner, batch)
+            except GroupLostError:
+                batch.log({"processes_started_again": 1})
+        # Beside the generations, so that no generation's end takes it away.
+        self._folder = batch.scratch.with_name(f".{LAUNCH}")
+        self._group, self._key = ProcessGroup(launch, self._folder), key
+        return self._learn(learner, batch)
+
+    def _learn(self, learner: Learner, batch: TrainingBatch) -> dict[str, float]:
+        assert self._group is not None
+        try:
+            return self._group.learn(learner, batch)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the processes, and remove the folder that they share with this one."""
+        if self._group is not None:
+            self._group.close()
+            self._group, self._key = None, ""
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class ProcessGroup:
@@ -246,7 +295,7 @@ def write_batch(folder: Path, learner: Learner, batch: TrainingBatch) -> None:
             f"a training batch with a {type(value).__name__} cannot be sent to other processes"
         )
 
-    here = ("log", "resources", "launched")
+    here = ("log", "resources", "launched", "standing")
     names = [field.name for field in fields(batch) if field.name not in here]
     text = {
         "learner": learner,

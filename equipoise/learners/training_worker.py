@@ -20,6 +20,7 @@ from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import world_size
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT, read_batch
+from equipoise.models.device import return_unused_memory
 from equipoise.models.progress import ignore_known_warnings
 from equipoise.models.resources import Resources
 from equipoise.system.locks import lock, machine
@@ -56,6 +57,7 @@ def _serve(folder: Path, rank: int) -> None:
         with open(folder / str(number) / LINES, "a") as lines:
             answers = lines if rank == 0 else None
             facts = carry_out(folder / str(number), kind, resources, answers)
+            return_unused_memory()  # those who play between two orders have it
             state = PartialState()
             state.wait_for_everyone()  # all have read it, and are ready for the next
             if rank == 0:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from equipoise.learners.process_group import StandingGroup
 from equipoise.ledger.ledger import Ledger
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
@@ -84,6 +85,11 @@ class OpenRun:
         return Dispatcher(self.workers, self.config.unit_rows)
 
     @cached_property
+    def standing(self) -> StandingGroup:
+        """The processes of `learner.launch` that train by pairs, from generation to generation."""
+        return StandingGroup()
+
+    @cached_property
     def live(self) -> LiveLearners:
         """The learners that stay in memory between generations."""
         files = self.directory.files
@@ -137,7 +143,9 @@ class OpenRun:
     # -- its end
 
     def close(self) -> None:
-        """Close learners in memory and players."""
+        """Close learners in memory, processes that train, and players."""
+        if "standing" in vars(self):
+            self.standing.close()
         if "live" in vars(self):
             self.live.close()
         if "population" in vars(self):

@@ -276,6 +276,7 @@ def training_batch(
         mixture_of_role=role_mixtures(run, learner, t),
         past_weights=past_weights,
         resources=population.resources,
+        standing=run.standing,
         log=log,
     )
 

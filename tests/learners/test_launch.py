@@ -14,6 +14,7 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import numpy as np
+import psutil
 import pytest
 import torch
 import yaml
@@ -26,7 +27,7 @@ from equipoise.learners import process_group, training_worker
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.launch import Launch
 from equipoise.learners.policy_gradient_learner import PolicyGradient
-from equipoise.learners.process_group import GroupLostError, read_batch, write_batch
+from equipoise.learners.process_group import GroupLostError, StandingGroup, read_batch, write_batch
 from equipoise.learners.sharding import ProcessRank, Sharding
 from equipoise.learners.training_worker import is_left_alone, wait_for_lock, wait_for_silence
 from equipoise.losses.base import PreferenceLoss
@@ -158,6 +159,33 @@ def test_two_processes_learn_what_one_does(model_folder, tmp_path, kind, lora):
     }
     if lora is None:
         assert moved(one.output, model) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", [None, {"r": 4}], ids=["full", "lora"])
+def test_processes_that_stay_learn_generation_after_generation_as_new_ones(
+    model_folder, tmp_path, lora
+):
+    """Whose first generation is the second's start, and which begin at once."""
+    model = model_folder("llama")
+    standing = StandingGroup()
+    homes: dict[str, list[Path]] = {"stay": [], "new": []}
+    began: list[float] = []
+    for name, group in (("stay", standing), ("new", None)):
+        for generation, loss in enumerate(("dpo", "ipo")):
+            home = tmp_path / f"{name} {generation}"
+            given = training_batch(model, home, lora=lora, loss=loss, standing=group)
+            weights = homes[name][-1] if homes[name] else None
+            learner("preference", 2).learn(replace(given, weights=weights, seed=generation))
+            homes[name].append(given.output)
+            if group is not None:
+                began.append(psutil.Process(group._group._process.pid).create_time())
+    standing.close()
+    assert began[0] == began[1]
+    for stayed, new in zip(*homes.values(), strict=True):
+        assert_same(stayed, new, atol=0)
+    first, second = (weights_of(home) for home in homes["stay"])
+    assert any((first[name] != second[name]).any() for name in first)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,8 +22,10 @@ from equipoise.learners.process_group import (
     LOG,
     GroupLostError,
     ProcessGroup,
+    StandingGroup,
     failure,
     follow_lines,
+    learn_in_processes,
     read_batch,
     write_batch,
 )
@@ -156,6 +159,55 @@ def test_processes_for_one_training_end_with_it(tmp_path, monkeypatch):
     (folder,) = (now.scratch / "launch").iterdir()
     assert (folder / "ended").exists()
     assert returned == [1]
+
+
+def other(rate: float) -> PolicyGradient:
+    return PolicyGradient.model_validate({"learning_rate": rate})
+
+
+def test_standing_processes_take_trainings_of_one_learner_and_leave_for_another(tmp_path):
+    (tmp_path / "players").mkdir()
+    standing, launch = StandingGroup(), Takes(num_processes=1)
+
+    def learn(learner, seed, told):
+        place = tmp_path / "players" / f".{seed}.scratch"
+        now = batch(tmp_path, seed, log=told.append, standing=standing)
+        return learn_in_processes(learner, launch, replace(now, scratch=place))
+
+    told: list[dict] = []
+    folder = tmp_path / "players" / ".launch"
+    assert [learn(LEARNER, seed, told) for seed in (5, 6)] == [{"seed": 5}, {"seed": 6}]
+    assert [line["number"] for line in told] == [1, 2]  # the same processes
+    (first,) = folder.iterdir()
+    assert learn(other(1e-3), 7, told) == {"seed": 7}
+    assert told[2:] == [{"number": 1, "what": "learn"}]
+    (second,) = folder.iterdir()
+    assert first.name != second.name
+    standing.close()
+    assert not folder.exists()
+    assert not (tmp_path / "players" / ".7.scratch").exists()
+
+
+def test_standing_processes_that_were_lost_meanwhile_are_started_again_once(tmp_path):
+    told: list[dict] = []
+    standing, launch = StandingGroup(), Takes(num_processes=1)
+
+    def learn(seed):
+        now = batch(tmp_path, seed, log=told.append, standing=standing)
+        return learn_in_processes(LEARNER, launch, now)
+
+    learn(5)
+    process = standing._group._process
+    process.kill()
+    process.wait()
+    assert learn(6) == {"seed": 6}
+    assert told[1:] == [{"processes_started_again": 1}, {"number": 1, "what": "learn"}]
+    with pytest.raises(GroupLostError, match="out of luck"):  # these are lost over it, again
+        learn(13)
+    assert told[3:] == [{"processes_started_again": 1}]
+    assert not (tmp_path / ".launch").exists()
+    assert learn(8) == {"seed": 8}
+    standing.close()
 
 
 def test_whatever_ends_an_order_ends_the_processes(group, tmp_path):
