@@ -49,6 +49,7 @@ PACKAGE = ROOT / "equipoise"
 STATE = ROOT / ".venv" / "mutants"
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yaml"
 PAGE = ROOT / "tests" / "drawn_bugs.md"
+PLANTED = ROOT / "tests" / "planted_bugs.yaml"
 LEAST_LINES = 20
 FAST = "not long and not slow and not gpu and not live"
 LONG = "long and not slow and not gpu and not live"
@@ -831,7 +832,34 @@ def page(results: Mapping[str, Any]) -> str:
     told("Equivalent", (f"`{described(row)}`: {row['by']}" for row in same))
     told("By module", (_counted(file, counts) for file, counts in by_module.items() if counts))
     told("Modules of which none was tried", map(here, (f for f, n in by_module.items() if not n)))
+    lines += planted_by_hand(yaml.safe_load(PLANTED.read_text()))
     return "\n".join(lines) + "\n"
+
+
+def planted_by_hand(bugs: Sequence[Mapping[str, str]]) -> list[str]:
+    """The part of the page on bugs that were chosen and not drawn."""
+    noticed = [bug for bug in bugs if "noticed" in bug]
+    low, high = binomtest(len(noticed), len(bugs)).proportion_ci(method="wilson")
+    rooms: dict[str, Counter[bool]] = defaultdict(Counter)
+    for bug in bugs:
+        rooms[room_of(bug["file"])]["noticed" in bug] += 1
+    by_room = [f"{room} {n[True]} of {n.total()}" for room, n in sorted(rooms.items())]
+    return [
+        *("", "## Planted by hand", ""),
+        f"{len(bugs)} bugs, planted at commit `b38470e0` (`tests/{PLANTED.name}`) by somebody who "
+        "had read no test: each alone against the fast tests that name its module, then those that "
+        "lived together against the fast suite without the tests of pages and tools (the seeds of "
+        f"16 bits alone, against seven rooms). {len(noticed)} were noticed, "
+        f"{len(noticed) / len(bugs):.0%} ({low:.0%} to {high:.0%}), where 25 were hoped for. "
+        f"By room: {', '.join(by_room)}. For each of the others a fast test was added since that "
+        "fails with it.",
+        "",
+        *(
+            f"* {here(bug['file'])}: {bug['bug']}: "
+            + (f"`{bug['noticed']}`" if "noticed" in bug else f"unnoticed; now `{bug['added']}`")
+            for bug in bugs
+        ),
+    ]
 
 
 def _counted(file: str, counts: Counter[str]) -> str:

@@ -4,6 +4,7 @@ refused. `test_quantized_models.py` has the models themselves.
 
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -100,6 +101,19 @@ def test_attention_that_shares_no_prompt_is_named_once(command):
     for attention, count in (("flash_attention_2", 1), ("flex_attention", 0)):
         done = command(*plan[:-1], plan[-1].format(attention))
         assert (done.out + done.err).count("computed once for each answer") == count
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_attention_is_the_one_that_is_named(attention):
+    model = load_model("builtin", device="cpu", attention=attention)
+    assert model.config._attn_implementation == attention
+
+
+@pytest.mark.skipif(find_spec("flash_attn") is not None, reason="it is installed")
+def test_flash_attention_is_refused_where_it_is_not_installed():
+    """In place of another kernel that would compute the same more slowly."""
+    with pytest.raises(ModelError, match="FlashAttention2 has been toggled on, but"):
+        load_model("builtin", device="cpu", attention="flash_attention_2")
 
 
 def test_a_plan_counts_the_shorter_base():

@@ -9,7 +9,11 @@ import yaml
 from small_runs import SMALL, settings
 
 from equipoise import open_run
+from equipoise.ledger.ledger import MEETING
+from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.make_examples import OPPONENTS
 from equipoise.system.packaged_recipes import variants
 
 TABLE = settings(
@@ -338,6 +342,28 @@ def leaves(values, before=""):
             yield f"{before}{name}", value
 
 
+def work_done(folder):
+    """What was played, sampled, scored and learned in a run, by the plan's names for it."""
+    moves, tokens = 0, 0
+    with RunDirectory.read(folder) as run:
+        for part in ("train", OPPONENTS, "held_out", "test"):
+            for match in run.ledger.matches(part):
+                if match.game == MEETING:  # of answers that stand in other matches
+                    continue
+                for turn in match.turns:
+                    player = run.config.players.get(match.seats[turn.seat].name)
+                    moves += 1
+                    tokens += len(turn.move.token_ids) if isinstance(player, Local) else 0
+        return {
+            "answers": moves,
+            "sampled_tokens_at_most": tokens,
+            "opponent_log_probabilities_at_most": run.ledger.counts()["logprobs"],
+            "optimizer_steps_at_most": sum(
+                born.facts.get("steps") or 0 for born in run.ledger.players()
+            ),
+        }
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name",
@@ -361,6 +387,8 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, r
     assert counts["judgements"] - records["judgements"] in (0, spared)
     assert records["pairs"] <= counts["pairs_at_most"]
     assert records["episodes"] <= counts["episodes_at_most"]
+    for bound, count in work_done(tmp_path / "run").items():
+        assert count <= counts[bound], bound
     resolved = recipe_loader.load(name, [part for part in arguments(name, rows) if part != "-s"])
     generations = [m["generation"] for m in done.facts["measured"]]
     if not resolved.generations:  # players that only meet

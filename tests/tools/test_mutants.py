@@ -6,6 +6,7 @@ import re
 import sqlite3
 
 import pytest
+import yaml
 
 from tools import mutants
 from tools.mutants import Coverage, Mutation, Operators, draw, page, rates
@@ -227,7 +228,29 @@ def test_the_page_says_what_was_noticed_and_of_which_modules_nothing_was_tried(
         "Equivalent": [f"* `{place}`: why"],
         "By module": ["* a/b.py: 2 killed, 1 equivalent, 1 alive, 1 uncovered"],
         "Modules of which none was tried": ["* a/c.py"],
+        "Planted by hand": parts["Planted by hand"].strip().split("\n"),
     }
+
+
+def test_what_was_planted_by_hand_is_counted_by_room():
+    bugs = [
+        {"file": "serve/a.py", "bug": "one", "noticed": "tests/t.py::test_a"},
+        {"file": "serve/b.py", "bug": "two", "added": "tests/t.py::test_b"},
+        {"file": "runs/c.py", "bug": "three", "added": "tests/t.py::test_c"},
+    ]
+    text = "\n".join(mutants.planted_by_hand(bugs))
+    assert "1 were noticed, 33% (6% to 79%)" in text
+    assert "By room: runs 0 of 1, serve 1 of 2." in text
+    assert "two: unnoticed; now `tests/t.py::test_b`" in text
+
+
+def test_every_bug_that_was_planted_has_a_test_that_is_there():
+    bugs = yaml.safe_load(mutants.PLANTED.read_text())
+    assert len(bugs) == 30
+    for bug in bugs:
+        (test,) = (bug[name] for name in ("noticed", "added") if name in bug)
+        file, _, name = test.partition("::")
+        assert f"def {name}(" in (mutants.ROOT / file).read_text(), test
 
 
 def test_the_page_is_that_of_its_raw_results():
