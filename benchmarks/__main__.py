@@ -17,6 +17,7 @@ SHORT: dict[str, list[str]] = {
     "answer_judges": [],
     "attack_judges": ["--draws", "1", "--prompts", "12"],
     "judge_beside": ["--seeds", "1"],
+    "prosper_beside": ["--seeds", "0", "--arms", "prosper"],
     "ledger": [],
     "history": ["--sizes", "3", "--games", "2"],
     "optimism": ["--games", "20", "--reserved", "5", "--sizes", "3"],

@@ -280,7 +280,7 @@ def default_cases() -> dict[str, tuple[Any, list[dict[str, Any]], Any]]:
     }
     return {
         "on_topic": ("on_topic", colours, "gold"),
-        "on_topic, without_copies": (
+        "on_topic, graded, without_copies": (
             {"kind": "on_topic", "graded": True, "without_copies": True},
             colours,
             "gold",

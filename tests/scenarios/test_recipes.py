@@ -41,6 +41,7 @@ OWN = {
     ),
     "quickstart": SMALL,
     "prosper_clerks": SMALL,
+    "many_parts": [*SMALL, *settings(prompts__per_generation=6)],
     "smollm2_cycle": settings(
         generations=1,
         prompts__per_generation=12,
