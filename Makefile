@@ -19,7 +19,7 @@ RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 smollm2-cycle smollm2-gpo smollm2-sparta test shuffled long live recipes kills slow check house records mutants bench soak docs world clean
+.PHONY: quickstart smollm2 smollm2-cycle smollm2-gpo smollm2-sparta smollm2-gtalign test shuffled long live recipes kills slow check house records mutants bench soak docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
@@ -52,6 +52,12 @@ smollm2-sparta: $(RUNS)  ## SPARTA: four adapters on SmolLM2, each taught one fi
 		$(BIN)/equipoise run smollm2_sparta --out runs/smollm2_sparta -s player_defaults.model="$$model" \
 		-s sums.adapter="$$start/sums" -s reverse.adapter="$$start/reverse" \
 		-s initials.adapter="$$start/initials" -s sorts.adapter="$$start/sorts"
+
+smollm2-gtalign: $(RUNS)  ## GTAlign: SmolLM2 learns when to answer, decline and ask back, start taught first
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,embeddings]'
+	$(MODEL_OR_SMOLLM2); start="$$($(BIN)/equipoise warm-start assistance "$$model" --out runs/starts)" && \
+		$(BIN)/equipoise run smollm2_gtalign --out runs/smollm2_gtalign \
+		-s assistant.model="$$model" -s assistant.adapter="$$start/assistant"
 
 long: $(TESTS)        ## whole runs, trainings, processes: a quarter of a second to half a minute each
 	$(BIN)/python -m pytest -m 'long and not slow and not gpu'

@@ -1021,8 +1021,57 @@ FIELD_POOL = Trial(
     effect=0.05,
     spread=0.03,
 )
+WELFARE_WORLD = "SmolLM2-135M-Instruct, LoRA, 120 requests"
+REAL_WELFARE = Trial(
+    claims=(
+        Claim(
+            "welfare.start",
+            "GTAlign raises the welfare of SmolLM2's answers to requests it was not trained on above "
+            "its start's (primary)",
+            WELFARE_WORLD,
+            "real_welfare",
+            "product",
+            "start",
+            "welfare",
+            doses=(_moved("product", "right", "start"),),
+            share=False,
+        ),
+        Claim(
+            "welfare.user",
+            "… and above that of training on the user's worth alone",
+            WELFARE_WORLD,
+            "real_welfare",
+            "product",
+            "user alone",
+            "welfare",
+            doses=(_moved("user alone", "user", "start"),),
+            share=False,
+            step="a rate of 3e-4 for both, not swept",
+        ),
+        Claim(
+            "welfare.steered",
+            "… and the trained model asks less where its matrix makes questions dear than where all "
+            "moves cost the same",
+            "SmolLM2-135M-Instruct, LoRA, 36 requests, blocks",
+            "real_welfare",
+            "dear questions",
+            "equal costs",
+            "asks",
+            "less",
+            (Dose("of its outputs are in four blocks", arm="product", column="blocks", least=0.5),),
+            step="costs of 5 in its matrix, nothing trained between the two",
+        ),
+    ),
+    seeds=(1, 2, 3, 4),
+    effect=0.1,
+    spread=0.05,
+)
 DESIGNED = {"red_team_questions": TRIAL_BEHAVIOURS}  # and not yet played
-REAL_MODELS = {"form_cycle": FORM_CYCLE, "field_pool": FIELD_POOL}  # beside the papers' own claims
+REAL_MODELS = {
+    "form_cycle": FORM_CYCLE,
+    "field_pool": FIELD_POOL,
+    "real_welfare": REAL_WELFARE,
+}  # beside the papers' own claims
 WORLD = "tiny models of the built-in world"
 
 

@@ -191,6 +191,17 @@ TABLES = {
                 share=False,
             ),
             RealModel(
+                "GTAlign",
+                "welfare of held-out answers, trained on it",
+                "real_welfare",
+                "welfare",
+                "product",
+                ("user alone", "user alone"),
+                "make smollm2-gtalign",
+                "40 minutes at most, planned",
+                share=False,
+            ),
+            RealModel(
                 "MNPO",
                 "instructions followed, greedy",
                 "trial_instructions",

@@ -35,21 +35,18 @@ from equipoise import seeds
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import (
     ACTIONS,
-    QUESTION_TYPES,
     PayoffMatrix,
     action_of,
-    cell_name,
     question_of,
     write_matrix,
 )
 from equipoise.environments.assistance.responses import response_action
 from equipoise.environments.assistance.steering import PAYOFF, PAYOFF_END
-from equipoise.environments.assistance.written_game import outcomes
+from equipoise.environments.assistance.written_game import outcomes, permuted
 from equipoise.models.resources import Resources
 from equipoise.players.local_actor import LocalActor
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.sampling.sampling import sample
 from equipoise.types import View
 
 RECIPE, PLAYER = "gtalign_clerks", "assistant"
@@ -59,19 +56,6 @@ COLUMNS = (
     *("by chance, choice", "by chance, response"),
     "stays",
 )
-
-
-def permuted(matrix: PayoffMatrix, shift: int) -> PayoffMatrix:
-    """The pay-offs of each action given to the action `shift` places on, of either type of
-    question.
-    """
-    return {
-        cell_name(question, ACTIONS[(place + shift) % len(ACTIONS)]): matrix[
-            cell_name(question, action)
-        ]
-        for question in QUESTION_TYPES
-        for place, action in enumerate(ACTIONS)
-    }
 
 
 def best_cell(matrix: PayoffMatrix, question: str) -> str | None:
@@ -86,18 +70,8 @@ def continued(
     actor: LocalActor, views: Sequence[View], texts: Sequence[str], seed: int
 ) -> list[str]:
     """These answers, which break off, and what the model writes after them."""
-    encoding = actor.player.encoding()
-    prompts = [
-        encoding.prompt_ids(view.messages) + encoding.text_ids(text)
-        for view, text in zip(views, texts, strict=True)
-    ]
-    own_seeds = [seeds.child(seed, "continued", row) for row in range(len(prompts))]
-    with actor.adapted.lend() as model:
-        answers = sample(model, prompts, own_seeds, actor.limits(prompts), **actor.sampling)
-    return [
-        text + actor.move(prompt, answer).text
-        for text, prompt, answer in zip(texts, prompts, answers, strict=True)
-    ]
+    own_seeds = [seeds.child(seed, "continued", row) for row in range(len(texts))]
+    return actor.continued(views, texts, own_seeds)
 
 
 def follows(text: str, cell: str) -> tuple[bool, bool]:

@@ -90,6 +90,23 @@ class StartModel:
         with self.opened(adapter, settings) as actor:
             return actor.act(views, dice)
 
+    def continued(
+        self,
+        chats: Sequence[Chat],
+        texts: Sequence[str],
+        *,
+        adapter: Path | None = None,
+        temperature: float = 0.7,
+        max_new_tokens: int = 64,
+        seed: int = 0,
+    ) -> list[str]:
+        """Answers that begin with these texts, and what the model writes after them."""
+        settings = {"temperature": temperature, "top_p": 0.95, "max_new_tokens": max_new_tokens}
+        dice = [seeds.child(self.start.seed, "warm start", seed, row) for row in range(len(chats))]
+        views = [View(tuple(chat)) for chat in chats]
+        with self.opened(adapter, settings) as actor:
+            return actor.continued(views, texts, dice)
+
     @contextmanager
     def opened(self, adapter: Path | None, settings: Mapping[str, Any]):
         """The model as an actor, in the precision in which a run's players carry it."""

@@ -92,6 +92,25 @@ class LocalActor:
                 moves[n] = self.move(prompt, answer)
         return [moves[n] for n in range(len(views))]
 
+    def continued(
+        self, views: Sequence[View], texts: Sequence[str], seeds: Sequence[int]
+    ) -> list[str]:
+        """These texts, with which answers to the views begin, and what follows them."""
+        from equipoise.sampling.sampling import sample
+
+        prompts = [
+            self._encoding.prompt_ids(view.messages) + self._encoding.text_ids(text)
+            for view, text in zip(views, texts, strict=True)
+        ]
+        if not prompts:
+            return []
+        with self._model() as model:
+            answers = sample(model, prompts, list(seeds), self.limits(prompts), **self.sampling)
+        return [
+            text + self.move(prompt, answer).text
+            for text, prompt, answer in zip(texts, prompts, answers, strict=True)
+        ]
+
     def _begun(
         self, prompts: Sequence[list[int]], answers: Sequence[SampledAnswer], dice: Sequence[int]
     ) -> list[BegunAnswer]:

@@ -2,10 +2,13 @@
 
 import pytest
 
-from benchmarks import field_pool, method_tables
+from benchmarks import field_pool, method_tables, real_welfare
 from benchmarks.form_cycle import ARMS, EXPERIMENT, distance, shares_of
 from benchmarks.method_tables import TABLES, RealModel, RealModels
 from benchmarks.verdicts import Item, Scores
+from equipoise.environments.assistance.blocks import write
+from equipoise.environments.assistance.everyday_requests import EverydayRequests
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.runs import recipe_loader
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View
 
@@ -80,3 +83,55 @@ def test_judges_are_held_against_the_truth_where_one_answer_alone_is_right():
     judgements = {judgement.match: judgement for _, judgement in rows}
     found = field_pool.judged([match for match, _ in rows], judgements, prompts)
     assert found == {"telling": 3 / 5, "judged": pytest.approx(2 / 3)}
+
+
+@pytest.mark.parametrize("arm", real_welfare.ARMS)
+def test_every_arm_of_the_real_welfare_is_a_recipe(arm):
+    config = recipe_loader.load("smollm2_gtalign", real_welfare.ARMS[arm])
+    kinds = {"product": "cobb_douglas", "user alone": "user_only"}
+    assert config.judge.welfare.kind == kinds[arm]
+    assert real_welfare.EXPERIMENT.trial.claims[1].second == "user alone"
+
+
+def test_welfare_is_of_both_sides_whatever_was_trained():
+    scores = {"user": 0.64, "llm": 0.25, "score": 0.64, "quality_llm": 1.0}
+    items = list(real_welfare.answer_items("user alone", 1, 8, "p", scores, "Wash it first."))
+    assert {item.column: item.value for item in items} == {
+        "welfare": pytest.approx(0.4),
+        "user": 0.64,
+        "model": 0.25,
+        "right": 1.0,
+        "words": 3.0,
+    }
+
+
+class Steered:
+    """An actor that writes one matrix, and then does what the chosen cell says, or never."""
+
+    def __init__(self, text, obeys):
+        self.text, self.obeys = text, obeys
+
+    def act(self, views, dice):
+        return [Move(self.text) for _ in views]
+
+    def continued(self, views, texts, dice):
+        says = {"DA": "Wash it first.", "CQ": "Which barn?", "AQ": "Wash it. Which barn?"}
+        actions = [text.rpartition("Choose ")[2][3:5] if self.obeys else "CQ" for text in texts]
+        return [
+            f"{text}</analyze><response>{says[action]}</response>"
+            for text, action in zip(texts, actions, strict=True)
+        ]
+
+
+@pytest.mark.parametrize(("obeys", "asks", "follows"), [(True, 0, 1), (False, 1, 0)])
+def test_a_matrix_with_dear_questions_steers_who_follows_it(obeys, asks, follows):
+    cells = {name: Cell(0.0, 0.0) for name in CELLS} | {"DQ_CQ": Cell(4.0, 5.0)}
+    text = write("DQ: it is clear.", cells, "Choose DQ_CQ.", "Which barn?")
+    prompt = EverydayRequests.model_validate({"held_out": 2}).load().held_out[1]
+    items = list(real_welfare.steered_items(Steered(text, obeys), [prompt], 1, 8))
+    found = {(item.arm, item.column): item.value for item in items}
+    assert found["product", "blocks"] == 1
+    assert found["equal costs", "asks"] == 1
+    assert found["equal costs", "follows"] == 1
+    assert found["dear questions", "asks"] == asks
+    assert found["dear questions", "follows"] == follows

@@ -122,6 +122,18 @@ TRI_PLAY = settings(
     judge__pays="gold",  # a model that never learned to compare gives no verdicts
     max_unjudged=1.0,
 )
+OWN["smollm2_gtalign"] = settings(
+    generations=1,
+    prompts__per_generation=4,
+    prompts__held_out=6,
+    schedule__samples=4,
+    assistant__model="builtin",
+    assistant__max_length=96,
+    assistant__max_new_tokens=12,
+    judge__tasks__everyday_harmless__judges__relevant__embedding="hashed",
+    learner__minibatches=1,
+    evaluate__every=1,
+)
 OWN["smollm2_gpo"] = settings(
     players__defender=RED_TEAM,
     players__adversary=RED_TEAM,

@@ -16,6 +16,12 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "chosen_outcome": "equipoise.environments.assistance.gtalign_tasks:Choice",
     },
     "Game": {"assistance": "equipoise.environments.assistance.game:Assistance"},
+    "Prompts": {
+        "everyday_requests": "equipoise.environments.assistance.everyday_requests:EverydayRequests"
+    },
+    "WarmStart": {
+        "assistance": "equipoise.environments.assistance.assistance_start:AssistanceStart"
+    },
     "Player": {"two_writers": "equipoise.environments.assistance.two_writers:TwoWriters"},
 }
 COMMANDS: Mapping[str, Mapping[str, str]] = {

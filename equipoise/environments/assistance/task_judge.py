@@ -44,6 +44,7 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
     unjudged.
     """
 
+    bounds: ClassVar = (0.0, 1.0)
     grades: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     """The grades that the task knows, between 0 and 1."""
     needs_label: ClassVar[bool] = False

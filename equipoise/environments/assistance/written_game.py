@@ -39,6 +39,19 @@ def tables(matrix: PayoffMatrix) -> tuple[np.ndarray, np.ndarray]:
     return user_TA, llm_TA
 
 
+def permuted(matrix: PayoffMatrix, shift: int) -> PayoffMatrix:
+    """The pay-offs of each action given to the action `shift` places on, of either type of
+    question.
+    """
+    return {
+        cell_name(question, ACTIONS[(place + shift) % len(ACTIONS)]): matrix[
+            cell_name(question, action)
+        ]
+        for question in QUESTION_TYPES
+        for place, action in enumerate(ACTIONS)
+    }
+
+
 def pareto(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
     """The outcomes that no other is better than for one side without being worse for the other."""
     names = outcomes(question)
