@@ -160,6 +160,7 @@ def attack_judge(
         notes.append(note)
     attacked = attack(placed, trusted, answers, attacks)
     check_scores(built, attacked)
+    notes += idle_truth_notes(trusted, attacked)
     shown = [attacked_judge(placed, trusted, attacked, f"{built.title} alone")]
     gate_text = ""
     others: dict[str, Judge] = {}
@@ -208,6 +209,20 @@ def check_scores(judge: Judge, attacked: Sequence[AttackedAnswer]) -> None:
             f"attack-judge: '{judge.title}' gave {scores.pop():g} to every answer and to all "
             f"{len(texts):,} texts that attacks made of them; it tells nothing apart"
         )
+
+
+def idle_truth_notes(truth: Truth, attacked: Sequence[AttackedAnswer]) -> list[str]:
+    """A caution where the truth is one and the same for every answer, honest ones among them."""
+    if isinstance(truth, Votes):
+        return []
+    values = {each.truth_before for each in attacked} | {each.truth_after for each in attacked}
+    known_values = {value for value in values if math.isfinite(value)}
+    if len(known_values) != 1:
+        return []
+    return [
+        f"the truth, {truth.name}, gave {known_values.pop():g} to every answer, honest ones too, "
+        "and tells nothing apart: give --truth a judge that knows these answers, or likeness"
+    ]
 
 
 # -- what is attacked

@@ -192,7 +192,7 @@ def exploit_sections(judge: AttackedJudge) -> Iterator[Section]:
     for kind, results in by_kind.items():
         cards = list(exploit_cards(results))
         block = Cards([card_row(card) for card in cards], len(cards), source="the clearest texts")
-        lead = f"What usually closes it: {CLOSED_BY[kind]}."
+        lead = f"What usually closes it: {CLOSED_BY[kind]}.".replace("`", "")
         yield Section(f"exploits-{kind}", f"Exploits: {kind}", (block,), lead)
 
 
@@ -248,7 +248,7 @@ def trained_section(trained: Sequence[TrainedAttack]) -> Section:
                 )
             )
         for trick, (before, after) in attack.tricks.items():
-            closed = CLOSED_BY.get(trick, "")
+            closed = CLOSED_BY.get(trick, "").replace("`", "")
             tricks.append((attack.title, trick, number(before, "%"), number(after, "%"), closed))
         cards += list(trained_cards(attack))
     columns = ("judge", "updates", "tokens sampled", "score gained", "truth gained", "verdict")

@@ -179,3 +179,17 @@ def test_an_attacker_is_trained_against_the_judge_and_the_judge_behind_a_gate(tm
 def test_what_cannot_be_trained_is_said(more, why):
     with pytest.raises(ConfigError, match=why):
         equipoise.attack_judge(praised, ROWS, kinds=["empty"], gate=False, **more)
+
+
+def test_a_truth_that_is_the_same_for_all_answers_is_noted():
+    whole = [{**row, "answer": row["answer"].upper() + "!"} for row in ROWS]  # no answer is that
+    noted = equipoise.attack_judge(by_letters, whole, truth="exact", kinds=["empty"], gate=False)
+    assert any("gave 0 to every answer, honest ones too" in note for note in noted.notes)
+    by_likeness = equipoise.attack_judge(by_letters, whole, kinds=["empty"], gate=False)
+    assert not any("honest ones too" in note for note in by_likeness.notes)
+
+
+def test_the_page_has_no_marks_of_code_in_its_plain_sentences(tmp_path):
+    attacked = equipoise.attack_judge(praised, ROWS, kinds=["flattery"], gate=False)
+    text = attacked.write(tmp_path / "page.html").read_text()
+    assert "What usually closes it: the gate no_tricks: praise" in text

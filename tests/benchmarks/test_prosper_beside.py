@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import prosper_beside
-from equipoise.judges.base import Judge
+from equipoise.judges.panel import Panel
 from equipoise.runs import recipe_loader
 
 
@@ -23,7 +23,7 @@ def test_every_arm_is_the_same_criteria_put_together_otherwise():
     hows = {}
     for arm, settings in prosper_beside.ARMS.items():
         judge = recipe_loader.load("prosper_clerks", settings).judge
-        assert isinstance(judge, Judge) and set(judge.judges) == {"right", "brief"}
+        assert isinstance(judge, Panel) and set(judge.judges) == {"right", "brief"}
         hows[arm] = (judge.how, judge.standardise)
     assert hows == {
         "prosper": ("prosper", False),
