@@ -69,7 +69,7 @@ def test_models_of_one_log_are_compared_as_it_lies_on_disk(command, annotations,
     assert each["only_second"] == 5 and each["differs"]
     rows = {row["target"]: row for row in facts["standings"][each["measure"]]}
     assert rows["weak"]["missing"] == 1 and rows["weak"]["places"] == [2, 2]
-    page = (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "strong is ahead" in page and len(page) < 1_500_000
 
 

@@ -85,6 +85,18 @@ def test_a_preference_for_places_cancels_over_two_orders_and_shows_in_the_report
     assert sorted(once.values()) == [0.0, 0.5, 1.0]
 
 
+def test_every_order_of_every_group_has_dice_of_its_own():
+    model = {"kind": "scripted", "call": f"{__name__}:by_length"}
+    judge = Judge.build({"kind": "listwise", "model": model, "orders": 3}).at(TestContext(seed=3))
+    groups = [match("aaaa", "a", "aaa", id="m"), match("aa", "a", id="n")]
+    lineups = [lineup for each in groups for lineup in judge.lineups(each)]
+    assert [lineup.match.id for lineup in lineups] == ["m"] * 3 + ["n"] * 3
+    assert len({lineup.seed for lineup in lineups}) == 6
+    assert [lineup.seed for lineup in judge.lineups(groups[1])] == [
+        lineup.seed for lineup in lineups[3:]
+    ], "whoever is judged beside it"
+
+
 def test_equal_texts_are_shown_once_and_share_their_place():
     context = TestContext()
     (judgement,) = judge("by_length", match("aa", "a", "aa"), judge_context=context, orders=1)

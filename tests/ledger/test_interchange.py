@@ -51,11 +51,11 @@ def test_what_is_exported_is_whole(exported, command):
 
 
 def test_the_page_describes_every_table():
-    listed = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|$", PAGE.read_text(), re.M)
+    listed = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|$", PAGE.read_text(encoding="utf-8"), re.M)
     assert {name: columns(text) for name, text in listed} == {
         name: listed for name, (listed, _) in TABLES.items()
     }
-    assert f"version {SCHEMA}" in PAGE.read_text()
+    assert f"version {SCHEMA}" in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
