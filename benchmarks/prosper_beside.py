@@ -1,4 +1,4 @@
-"""PROSPER moves a tiny language model, beside a weighted sum, the minimum and the product.
+"""PROSPER moves a tiny language model, beside a weighted sum.
 
     python -m benchmarks.prosper_beside [--seeds 0 1 2] [--json benchmarks/results/prosper_beside.json]
 
@@ -7,7 +7,7 @@ and is brief, 1 less a twelfth for each word. Arms differ in how the panel makes
 
     right, brief    how often the last clerk's held-out answer is preferred to the start's by that
                     criterion alone, ties one half: the same prompts, ½ where nothing moved
-    least           the smaller of a seed's two shares, which PROSPER secures
+    least           of a run, the smaller of a seed's two shares, which PROSPER secures
 """
 
 from __future__ import annotations
@@ -37,12 +37,7 @@ def panel(how: str, more: str = "") -> list[str]:
 
 SMALL = ["prompts.per_generation=150", "prompts.held_out=100", "evaluate.sets=null"]
 SMALL += ["evaluate.samples=1"]
-ARMS = {
-    "prosper": panel("prosper"),
-    "sum": panel("mean", ", standardise: true"),
-    "least": panel("least"),
-    "product": panel("product"),
-}
+ARMS = {"prosper": panel("prosper"), "sum": panel("mean", ", standardise: true")}
 
 
 def brief(prompt: str, text: str) -> float:
@@ -122,7 +117,7 @@ EXPERIMENT = Experiment(
     play=play,
     measure=measure,
     columns=("right", "brief", "least"),
-    beside={"sum": "prosper", "least": "prosper", "product": "prosper"},
+    beside={"sum": "prosper"},
 )
 main = EXPERIMENT.main
 
