@@ -198,7 +198,7 @@ TABLES = {
                 "product",
                 ("user alone", "user alone"),
                 "make smollm2-gtalign",
-                "40 minutes at most, planned",
+                "20 minutes at most, planned",
                 share=False,
             ),
             RealModel(
