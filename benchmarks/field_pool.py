@@ -3,7 +3,7 @@
 The recipe `smollm2_sparta`: adapters on one base, taught to answer and to grade one field each
 (`equipoise warm-start fields`). In each generation they duel, the two who do not play grade, and
 everybody learns from all pairs. Alone, each member answers and grades by itself: as many answers in
-all, and as many optimizer steps a member, on a quarter of the pairs.
+all, and each learns from its own pairs, one a step.
 
     python -m benchmarks.field_pool --model FOLDER-OR-ID --starts FOLDER [--seeds 1 2 …]
         [--arms sparta "self-rewarding"] [--out DIR] --json FILE
@@ -23,6 +23,7 @@ all, and as many optimizer steps a member, on a quarter of the pairs.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
@@ -50,12 +51,12 @@ ARMS: dict[str, list[str]] = {
         "training_matches=own",
         "judge.who=self",
         "training_ratings=bradley_terry",
-        "prompts.per_generation=26",
-        "learner.batch_size=2",
+        "prompts.per_generation=52",
+        "learner.batch_size=1",
     ],
 }
 COLUMNS = ("right", "own", "foreign", "judged", "telling", "pairs", "spearman")
-ONCE = {"game.samples": 1, "evaluate.samples": 1}  # greedy answers to a question are all alike
+ONCE = {"evaluate.samples": 1}  # a match of two answers: greedy ones are all alike
 
 
 def begin(place: Path, o: Options) -> None:
@@ -119,7 +120,7 @@ def of_training(run: RunDirectory) -> dict[str, float]:
     prompts: dict[str, Prompt] = {}
     for t in range(run.config.generations):
         prompts |= {prompt.id: prompt for prompt in run.ledger.prompts("train", t)}
-    learned = [facts["pairs"] for facts in recorded(run, "learn") if "pairs" in facts]
+    learned = [facts["pairs"] for facts in recorded(run, "pair")]
     found = judged(matches, judgements, prompts)
     return found | ({"pairs": sum(learned) / len(FIELDS)} if learned else {})
 
@@ -133,7 +134,8 @@ def reputation_against_skill(run: RunDirectory) -> dict[str, float]:
     values = {rating["name"]: rating["value"] for rating in rated[0]["ratings"]}
     scores = {name.partition("@")[0]: s["mean"] for name, s in measured[0]["scores"].items()}
     result: Any = spearmanr([values[n] for n in FIELDS], [scores[n] for n in FIELDS])
-    return {"spearman": float(result.statistic)}
+    known = not math.isnan(result.statistic)  # where members differ
+    return {"spearman": float(result.statistic)} if known else {}
 
 
 def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
@@ -163,7 +165,7 @@ EXPERIMENT = Experiment(
     doc=__doc__,
     arms=ARMS,
     seeds=(1, 2, 3, 4),
-    generations=4,
+    generations=2,
     recipe="smollm2_sparta",
     begin=begin,
     common=common,

@@ -202,6 +202,16 @@ TABLES = {
                 share=False,
             ),
             RealModel(
+                "SPARTA",
+                "questions of four fields right, greedy, the mean member",
+                "field_pool",
+                "right",
+                "sparta",
+                ("self-rewarding", "grading its own"),
+                "make smollm2-sparta",
+                "40 minutes at most, planned",
+            ),
+            RealModel(
                 "MNPO",
                 "instructions followed, greedy",
                 "trial_instructions",
