@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -56,7 +56,7 @@ class DealtPrompts(Prompts):
             self.about(subjects[:first]), held_out[: self.held_out], test[: self.test]
         )
 
-    def asked(self, text: str, facts: Mapping[str, Any]) -> Prompt:
+    def asked(self, text: str, facts: dict[str, Any]) -> Prompt:
         """The prompt that asks `text` after the system message."""
         before = (Message("system", self.system),) if self.system else ()
         name = record_id("prompt", self.system, text)
