@@ -101,39 +101,39 @@ def text_without_copies(question: str, text: str) -> str:
     >>> text_without_copies("How do I bake bread?", "How do I bake bread? Heat the oven first.")
     'Heat the oven first.'
     """
-    asked = WORD.findall(question.lower())
+    question_words = WORD.findall(question.lower())
     sentences = SENTENCE.split(text)
-    kept = [sentence for sentence in sentences if not is_copy(asked, sentence)]
+    kept = [sentence for sentence in sentences if not is_copy(question_words, sentence)]
     return text if len(kept) == len(sentences) else " ".join(kept).strip()
 
 
-def is_copy(asked: Sequence[str], sentence: str) -> bool:
+def is_copy(question_words: Sequence[str], sentence: str) -> bool:
     """True if enough of a sentence's words are the question's, in its order or in runs of three."""
     own = WORD.findall(sentence.lower())
     if len(own) < FEWEST:
         return False
     needed = COPIED * len(own)
-    return in_order(asked, own) >= needed or in_runs(asked, own) >= needed
+    return in_order(question_words, own) >= needed or in_runs(question_words, own) >= needed
 
 
-def in_order(asked: Sequence[str], own: Sequence[str]) -> int:
-    """The most words of `own` that stand in `asked` in the same order.
+def in_order(question_words: Sequence[str], own: Sequence[str]) -> int:
+    """The most words of `own` that stand in `question_words` in the same order.
 
     >>> in_order(["how", "do", "i", "bake", "bread"], ["bread", "how", "i", "bake"])
     3
     """
-    most = [0] * (len(asked) + 1)
+    most = [0] * (len(question_words) + 1)
     for word in own:
         before = 0
-        for place, other in enumerate(asked, 1):
+        for place, other in enumerate(question_words, 1):
             longest = before + 1 if other == word else max(most[place], most[place - 1])
             before, most[place] = most[place], longest
     return most[-1]
 
 
-def in_runs(asked: Sequence[str], own: Sequence[str]) -> int:
-    """The words of `own` that stand in a run of three words of `asked`."""
-    runs = {tuple(asked[place : place + 3]) for place in range(len(asked) - 2)}
+def in_runs(question_words: Sequence[str], own: Sequence[str]) -> int:
+    """The words of `own` that stand in a run of three words of `question_words`."""
+    runs = {tuple(question_words[place : place + 3]) for place in range(len(question_words) - 2)}
     covered: set[int] = set()
     for place in range(len(own) - 2):
         if tuple(own[place : place + 3]) in runs:

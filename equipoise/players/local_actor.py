@@ -289,7 +289,7 @@ class LocalActor:
         """
         prompts, errors = self.read(views)
         ids = [self._encoding.text_ids(word) for word in words]
-        firsts = {word[0] for word in ids}
+        firsts = {each[0] for each in ids}
         readings: dict[int, WordProbabilities | str] = {
             row: str(move.error) for row, move in errors.items()
         }
@@ -310,7 +310,7 @@ class LocalActor:
 
         if not prompts:
             return []
-        firsts = [word[0] for word in words]
+        firsts = [each[0] for each in words]
         longer = next((ids for ids in words if len(ids) > 1), [])
         pad = self._encoding.pad_id
         size = self.player.batch_size
@@ -425,8 +425,8 @@ class EngineActor(LocalActor):
             begun = self._begun(prompts_here, answers, [row.seed for row in rows.values()])
             if begun:
                 further = [EngineRow(each.ids, each.seed, each.limit, None) for each in begun]
-                asked = self._engine.submit(further, self._settings, *retraces, exact)
-                answers = self._joined(answers, begun, self._engine.engine.wait(asked))
+                resumed = self._engine.submit(further, self._settings, *retraces, exact)
+                answers = self._joined(answers, begun, self._engine.engine.wait(resumed))
             for (n, row), answer in zip(rows.items(), answers, strict=True):
                 moves[n] = self.move(row.prompt, answer)
             return [moves[n] for n in range(len(views))]

@@ -525,7 +525,7 @@ def test_variants_stand_under_the_recipe_that_they_extend(command):
     groups = variants()
     names = [*groups, *(name for group in groups.values() for name in group)]
     assert sorted(names) == list(recipe_loader.recipe_descriptions())
-    assert 10 <= len(groups) <= 22
+    assert 10 <= len(groups) <= 24
     assert {"mnpo_eight_gpus", "mnpo_as_released"} <= set(groups["mnpo"])
     shown = command("recipes").out
     assert all(f"{name} " in shown for name in groups)

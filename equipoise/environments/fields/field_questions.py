@@ -42,22 +42,22 @@ def sums(dice: random.Random) -> Item:
 
 def reverse(dice: random.Random) -> Item:
     """Three words, the last one first."""
-    words = drawn(dice, 3)
-    right = words[::-1]
-    others = [words, [words[1], words[2], words[0]], [words[2], words[0], words[1]]]
+    three = drawn(dice, 3)
+    right = three[::-1]
+    others = [three, [three[1], three[2], three[0]], [three[2], three[0], three[1]]]
     others += [right[:2], [right[0], right[1], right[1]]]
-    return Item(f"Reverse the order: {listed(words)}.", listed(right), listed(dice.choice(others)))
+    return Item(f"Reverse the order: {listed(three)}.", listed(right), listed(dice.choice(others)))
 
 
 def initials(dice: random.Random) -> Item:
     """The first letters of three words."""
-    words = drawn(dice, 3)
-    right = [word[0] for word in words]
-    others = [[word[-1] for word in words], right[:2], words]
+    three = drawn(dice, 3)
+    right = [each[0] for each in three]
+    others = [[each[-1] for each in three], right[:2], three]
     place = dice.randrange(3)
     others += 3 * [[*right[:place], other_letter(dice, right[place]), *right[place + 1 :]]]
     return Item(
-        f"What are the first letters of: {listed(words)}?",
+        f"What are the first letters of: {listed(three)}?",
         listed(right),
         listed(dice.choice(others)),
     )
@@ -65,10 +65,10 @@ def initials(dice: random.Random) -> Item:
 
 def sorts(dice: random.Random) -> Item:
     """The sort of three things."""
-    words = things()
-    sort, other = dice.sample(list(words), 2)
+    by_sort = things()
+    sort, other = dice.sample(list(by_sort), 2)
     return Item(
-        f"What sort of thing are these: {listed(dice.sample(words[sort], 3))}?", sort, other
+        f"What sort of thing are these: {listed(dice.sample(by_sort[sort], 3))}?", sort, other
     )
 
 
@@ -123,14 +123,14 @@ def prompt_of(field: str, item: Item) -> Prompt:
 def items(field: str, part: Part, count: int, seed: int = 0) -> list[Item]:
     """Different items of a field's part. Raises ValueError where it has fewer."""
     dice = random.Random(seeds.child(seed, "fields", field, part))
-    found: dict[str, Item] = {}
+    different: dict[str, Item] = {}
     for _ in range(DRAWS + 20 * count):
         item = FIELDS[field](dice)
         if part_of(item.question) == part:
-            found.setdefault(item.question, item)
-        if len(found) == count:
-            return list(found.values())
-    raise ValueError(f"{field}: its part {part} has only some {len(found)} questions")
+            different.setdefault(item.question, item)
+        if len(different) == count:
+            return list(different.values())
+    raise ValueError(f"{field}: its part {part} has only some {len(different)} questions")
 
 
 def part_of(question: str) -> Part:
@@ -146,9 +146,9 @@ def part_of(question: str) -> Part:
 def drawn(dice: random.Random, count: int) -> list[str]:
     """Words that begin and end differently."""
     while True:
-        words = dice.sample([word for sort in things().values() for word in sort], count)
-        if len({word[0] for word in words}) == count:
-            return words
+        sample = dice.sample([thing for sort in things().values() for thing in sort], count)
+        if len({thing[0] for thing in sample}) == count:
+            return sample
 
 
 def other_letter(dice: random.Random, letter: str) -> str:
@@ -156,9 +156,9 @@ def other_letter(dice: random.Random, letter: str) -> str:
     return dice.choice([other for other in "abcdefghiklmnoprstuw" if other != letter])
 
 
-def listed(words: list[str]) -> str:
+def listed(parts: list[str]) -> str:
     """Words with commas between them."""
-    return ", ".join(words)
+    return ", ".join(parts)
 
 
 @cache
@@ -166,4 +166,4 @@ def things() -> dict[str, list[str]]:
     """Sort -> everyday words of it."""
     lines = WORDS.read_text(encoding="utf-8").splitlines()
     rows = (line.partition(":") for line in lines if line and not line.startswith("#"))
-    return {sort: words.split() for sort, _, words in rows}
+    return {sort: members.split() for sort, _, members in rows}

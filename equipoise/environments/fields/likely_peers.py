@@ -46,12 +46,12 @@ class LikelyPeers(Peers):
         """Every judge's grades of every answer that it judges."""
         answers = answers_to_grade(matches, prompts)
         judges = {match.id: self._judges(match) for match in matches}
-        found: list[Graded] = []
+        grades: list[Graded] = []
         for peer in dict.fromkeys(chain.from_iterable(judges.values())):
             its = [answer for answer in answers if peer in judges[answer.match.id]]
             for answer, vote in zip(its, self.votes(self.judge_context, peer, its), strict=True):
-                found.append(Graded(peer, answer, [RepliedGrade(vote, View(()), "")]))
-        return found
+                grades.append(Graded(peer, answer, [RepliedGrade(vote, View(()), "")]))
+        return grades
 
     def votes(
         self, context: JudgeContext, peer: PlayerId, answers: Sequence[AnswerToGrade]

@@ -139,8 +139,8 @@ def first_sentence(text: str) -> str:
     >>> first_sentence("Here are some steps:\\n- Wash it")
     ''
     """
-    found = SENTENCE.match(" ".join(text.split()))
-    return found[0] if found else ""
+    sentence = SENTENCE.match(" ".join(text.split()))
+    return sentence[0] if sentence else ""
 
 
 def filled(text: str, prompt: Prompt) -> str:
