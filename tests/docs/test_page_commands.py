@@ -29,6 +29,7 @@ BLOCK = re.compile(r"^(?:<!-- not run: (.+?) -->\n)?```(\w*)\n(.*?)^```", re.M |
 VARIABLE = re.compile(r'^([A-Z]+)=(?:"(.*?)"|(\S+))')
 FILE = re.compile(r"# ([\w.]+\.(?:yaml|py))\b")  # the first line of a block that is a file
 ELSEWHERE = {"CONTRIBUTING", "python"}  # whose Python has a test of its own
+FOR_MINUTES = {"compare"}  # whose commands play several runs
 
 # What a small machine without a network changes in the commands and files of all pages.
 SMALLER = {
@@ -277,7 +278,14 @@ def has_commands(page: Path) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", list(filter(has_commands, PAGES)), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.stem in FOR_MINUTES else [])
+        for page in filter(has_commands, PAGES)
+    ],
+    ids=lambda page: page.stem,
+)
 def test_the_blocks_of_a_page_run_one_after_the_other(page, session, request, tmp_path):
     for name, fixture in BEFORE.get(page.stem, {}).items():
         shutil.copytree(request.getfixturevalue(fixture), tmp_path / name)

@@ -129,7 +129,7 @@ def test_thoughts_fit_with_the_settings_of_the_page(row, plan_row):
     assert f"{planned.peak / 1e9:.1f}" == memory
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_plan_for_this_machine_says_that_the_weights_are_missing(folder, tmp_path, plan_row):
     model = folder("gemma-3-270m-it")
     rows = [{"prompt": f"What is {n}?", "answer": str(n)} for n in range(9)]
