@@ -367,10 +367,13 @@ def work_done(folder):
                     player = run.config.players.get(match.seats[turn.seat].name)
                     moves += 1
                     tokens += len(turn.move.token_ids) if isinstance(player, Local) else 0
+        # NashConv keeps the chances of legal moves among the opponents' log-probabilities.
+        is_exact = run.config.evaluate.kind == "nash_conv"
+        of_opponents = 0 if is_exact else run.ledger.counts()["logprobs"]
         return {
             "answers": moves,
             "sampled_tokens_at_most": tokens,
-            "opponent_log_probabilities_at_most": run.ledger.counts()["logprobs"],
+            "opponent_log_probabilities_at_most": of_opponents,
             "optimizer_steps_at_most": sum(
                 born.facts.get("steps") or 0 for born in run.ledger.players()
             ),
