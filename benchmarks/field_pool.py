@@ -22,7 +22,6 @@ all, and each learns from its own pairs, one a step.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -34,9 +33,10 @@ from scipy.stats import spearmanr
 from benchmarks.controls import decoded
 from benchmarks.experiment import Experiment, Options, name_of
 from benchmarks.running import recorded
+from benchmarks.taught_starts import add_options, need_start, taught
 from benchmarks.verdicts import Item
 from equipoise.answer import answer_of
-from equipoise.api.warm_start import WarmStart, check_gates, warm_start
+from equipoise.api.warm_start import WarmStart
 from equipoise.environments.fields.field_questions import FIELDS
 from equipoise.judges.rules import plain_text
 from equipoise.runs.directory import RunDirectory
@@ -61,15 +61,13 @@ ONCE = {"evaluate.samples": 1}  # a match of two answers: greedy ones are all al
 
 def begin(place: Path, o: Options) -> None:
     """Teach the start, or read the one that was taught; ends where a gate is not met."""
-    check_gates(warm_start(WarmStart.build("fields"), o.model, o.starts))
+    need_start(WarmStart.build("fields"), o)
 
 
 def common(arm: str, place: Path, o: Options) -> list[str]:
     """The model and the start that all arms share."""
-    taught = warm_start(WarmStart.build("fields"), o.model, o.starts)
-    adapters = [
-        f"players.{name}.adapter={path.resolve()}" for name, path in taught.adapters.items()
-    ]
+    start = taught(WarmStart.build("fields"), o)
+    adapters = [f"players.{name}.adapter={path.resolve()}" for name, path in start.adapters.items()]
     return [f"player_defaults.model={o.model}", *adapters]
 
 
@@ -152,12 +150,6 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
             figures |= reputation_against_skill(run) if arm == RATED else {}
         for column, value in figures.items():
             yield Item(arm, seed, 0, "", column, value)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the model and where its start is kept."""
-    parser.add_argument("--model", required=True, help="a folder, a GGUF file or a hub id")
-    parser.add_argument("--starts", type=Path, default=Path("runs/starts"))
 
 
 EXPERIMENT = Experiment(

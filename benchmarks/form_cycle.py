@@ -21,16 +21,16 @@ is the start itself, measured alike.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.experiment import Experiment, Options, name_of
+from benchmarks.taught_starts import add_options, need_start, taught
 from benchmarks.verdicts import Item
 from equipoise.answer import answer_of
-from equipoise.api.warm_start import WarmStart, check_gates, warm_start
+from equipoise.api.warm_start import WarmStart
 from equipoise.environments.forms.answer_forms import FORMS, NONE, exploitability, form_of
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Match
@@ -55,14 +55,13 @@ COLOURS = ("#c0392b", "#1f6fb2", "#3a7d44", "#8e5ea2", "#b7791f", "#444444", "#1
 
 def begin(place: Path, o: Options) -> None:
     """Teach the start, or read the one that was taught; ends where a gate is not met."""
-    taught = warm_start(WarmStart.build("forms"), o.model, o.starts)
-    check_gates(taught)
+    need_start(WarmStart.build("forms"), o)
 
 
 def common(arm: str, place: Path, o: Options) -> list[str]:
     """The model and the start that all arms share."""
-    taught = warm_start(WarmStart.build("forms"), o.model, o.starts)
-    return [f"policy.model={o.model}", f"policy.adapter={taught.adapters[POLICY].resolve()}"]
+    start = taught(WarmStart.build("forms"), o)
+    return [f"policy.model={o.model}", f"policy.adapter={start.adapters[POLICY].resolve()}"]
 
 
 def forms_of(matches: list[Match]) -> list[tuple[str, str]]:
@@ -124,12 +123,6 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
                     score = judgements[match.id].score(seat, "score")
                     if score is not None:
                         yield Item(name, seed, t, match.prompt, "relevance", float(score))
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the model and where its start is kept."""
-    parser.add_argument("--model", required=True, help="a folder, a GGUF file or a hub id")
-    parser.add_argument("--starts", type=Path, default=Path("runs/starts"))
 
 
 EXPERIMENT = Experiment(

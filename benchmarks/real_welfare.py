@@ -32,11 +32,13 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 from pathlib import Path
 
+from benchmarks import taught_starts
 from benchmarks.controls import newest_weights
 from benchmarks.experiment import Experiment, Options, name_of
+from benchmarks.taught_starts import need_start, taught
 from benchmarks.verdicts import Item
 from equipoise import seeds
-from equipoise.api.warm_start import WarmStart, check_gates, warm_start
+from equipoise.api.warm_start import WarmStart
 from equipoise.environments.assistance.assistance_start import follows, with_blocks
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.game import ASSISTANT
@@ -66,13 +68,13 @@ def start_of(o: Options) -> WarmStart:
 
 def begin(place: Path, o: Options) -> None:
     """Teach the start, or read the one that was taught; ends where a gate is not met."""
-    check_gates(warm_start(start_of(o), o.model, o.starts))
+    need_start(start_of(o), o)
 
 
 def common(arm: str, place: Path, o: Options) -> list[str]:
     """The model and the start that all arms share, measured at the end alone."""
-    taught = warm_start(start_of(o), o.model, o.starts)
-    adapter = taught.adapters[ASSISTANT].resolve()
+    start = taught(start_of(o), o)
+    adapter = start.adapters[ASSISTANT].resolve()
     return [
         f"assistant.model={o.model}",
         f"assistant.adapter={adapter}",
@@ -156,8 +158,7 @@ def steered_items(
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the model, where its start is kept, and how many requests are steered."""
-    parser.add_argument("--model", required=True, help="a folder, a GGUF file or a hub id")
-    parser.add_argument("--starts", type=Path, default=Path("runs/starts"))
+    taught_starts.add_options(parser)
     parser.add_argument("--blocks", type=int, default=0, help="of the start; 0: nothing is steered")
     parser.add_argument("--steered", type=int, default=36, help="held-out requests, with --blocks")
 

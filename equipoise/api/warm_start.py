@@ -85,8 +85,7 @@ class StartModel:
     ) -> list[Move]:
         """An answer to each chat."""
         settings = {"temperature": temperature, "top_p": 0.95, "max_new_tokens": max_new_tokens}
-        dice = [seeds.child(self.start.seed, "warm start", seed, row) for row in range(len(chats))]
-        views = [View(tuple(chat)) for chat in chats]
+        views, dice = self.posed(chats, seed)
         with self.opened(adapter, settings) as actor:
             return actor.act(views, dice)
 
@@ -102,10 +101,15 @@ class StartModel:
     ) -> list[str]:
         """Answers that begin with these texts, and what the model writes after them."""
         settings = {"temperature": temperature, "top_p": 0.95, "max_new_tokens": max_new_tokens}
-        dice = [seeds.child(self.start.seed, "warm start", seed, row) for row in range(len(chats))]
-        views = [View(tuple(chat)) for chat in chats]
+        views, dice = self.posed(chats, seed)
         with self.opened(adapter, settings) as actor:
             return actor.continued(views, texts, dice)
+
+    def posed(self, chats: Sequence[Chat], seed: int) -> tuple[list[View], list[int]]:
+        """(the chats as an actor sees them, a seed for each)."""
+        start = self.start.seed
+        dice = [seeds.child(start, "warm start", seed, row) for row in range(len(chats))]
+        return [View(tuple(chat)) for chat in chats], dice
 
     @contextmanager
     def opened(self, adapter: Path | None, settings: Mapping[str, Any]):

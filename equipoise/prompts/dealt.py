@@ -56,8 +56,8 @@ class DealtPrompts(Prompts):
             self.about(subjects[:first]), held_out[: self.held_out], test[: self.test]
         )
 
-    def asked(self, text: str, facts: dict[str, Any]) -> Prompt:
-        """The prompt that asks `text` after the system message."""
+    def asked(self, text: str, facts: dict[str, Any], source: str = "") -> Prompt:
+        """The prompt that asks `text` after the system message; `source`: its data, "" the kind."""
         before = (Message("system", self.system),) if self.system else ()
         name = record_id("prompt", self.system, text)
-        return Prompt(name, (*before, user(text)), facts, str(self.kind))
+        return Prompt(name, (*before, user(text)), facts, source or str(self.kind))
