@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from statistics import fmean
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -37,6 +38,14 @@ from equipoise.types import Message, Move, View
 
 GATES = "gates.json"
 Chat = Sequence[Message]
+ChatTokens = Annotated[int, Field(ge=2, description="tokens of a chat and its answer")]
+Training = Annotated[SFT, Field(description="the fine-tuning")]
+
+
+def fine_tuning(learning_rate: float, batch_size: int, epochs: int) -> SFT:
+    """The fine-tuning that a start has unless its user names another."""
+    settings = {"learning_rate": learning_rate, "batch_size": batch_size, "epochs": epochs}
+    return SFT.model_validate(settings)
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,20 @@ class Gate:
             bounds = f"{self.least:.2f} to {self.most:.2f}"
         state = "ok" if self.is_met else "NOT MET"
         return f"{self.title}: {self.value:.2f} of {self.count:,} ({bounds})  {state}"
+
+
+def ended_gate(moves: Sequence[Move], least: float = 0.85) -> Gate:
+    """The share of answers that end by themselves."""
+    ended = fmean(move.finish == "stop" for move in moves)
+    return Gate("answers that end", ended, least, 1.0, len(moves))
+
+
+def need_rows(rows: int, least: int, answers: int, need: str) -> None:
+    """Raises NoSignal where too few of the model's own answers have what their rows need."""
+    if rows < least:
+        raise NoSignal(
+            f"only {rows} rows from {answers} answers of the model: too few of them {need}"
+        )
 
 
 class StartModel:
@@ -141,12 +164,9 @@ class WarmStart(Component):
     lora: Lora = Field(
         default_factory=lambda: Lora.model_validate({}), description="the adapters' shape"
     )
-    max_length: int = Field(384, ge=2, description="tokens of a chat and its answer")
+    max_length: ChatTokens = 384
     batch_size: int = Field(64, ge=1, description="answers that are sampled at once")
-    training: SFT = Field(
-        default_factory=lambda: SFT.model_validate({"learning_rate": 5e-4, "batch_size": 16}),
-        description="the fine-tuning",
-    )
+    training: Training = fine_tuning(5e-4, 16, 1)
 
     @abstractmethod
     def rows(self, model: StartModel) -> Mapping[str, Sequence[Example]]:

@@ -5,9 +5,10 @@ from typing import Literal
 
 import pytest
 
+from equipoise.api.own_statements import own_statements
 from equipoise.api.warm_start import Gate, WarmStart, check_gates, read_start, warm_start
 from equipoise.environments.forms.answer_forms import form_of
-from equipoise.environments.forms.form_start import short_statements, written_in
+from equipoise.environments.forms.form_start import PAUSES, WORDS, written_in
 from equipoise.errors import DataError, NoSignal
 from equipoise.types import Prompt, user
 
@@ -92,5 +93,6 @@ def test_own_statements_are_put_into_one_form(form, statements):
 
 def test_statements_are_short_sentences_that_assert():
     text = "Why do bees dance? Honey is made by bees, which live in hives near flowers. it rains."
-    assert short_statements(text) == ["Honey is made by bees."]
-    assert short_statements("no sentence here") == []
+    short = own_statements(text, WORDS, PAUSES, to_the_comma=True)
+    assert short == ["Honey is made by bees."]
+    assert own_statements("no sentence here", WORDS, PAUSES) == []

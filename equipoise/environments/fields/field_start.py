@@ -13,12 +13,20 @@ from pydantic import Field
 
 from equipoise import seeds
 from equipoise.api.train_guard import area_under_curve
-from equipoise.api.warm_start import Gate, StartModel, WarmStart
+from equipoise.api.warm_start import (
+    ChatTokens,
+    Gate,
+    StartModel,
+    Training,
+    WarmStart,
+    ended_gate,
+    fine_tuning,
+)
 from equipoise.environments.fields.field_questions import FIELDS, WORDS, Item, items
 from equipoise.environments.fields.likely_peers import likely_grade
 from equipoise.judges.rules import plain_text
-from equipoise.learners.sft_learner import SFT, Example
-from equipoise.types import user
+from equipoise.learners.sft_learner import Example
+from equipoise.types import Move, user
 
 Pair = tuple[str, str]  # member, field
 
@@ -32,13 +40,8 @@ class FieldStart(WarmStart):
     """
 
     kind: Literal["fields"] = "fields"
-    max_length: int = Field(128, ge=2, description="tokens of a chat and its answer")
-    training: SFT = Field(
-        default_factory=lambda: SFT.model_validate(
-            {"learning_rate": 1e-3, "batch_size": 8, "epochs": 1}
-        ),
-        description="the fine-tuning",
-    )
+    max_length: ChatTokens = 128
+    training: Training = fine_tuning(1e-3, 8, 1)
     count: int = Field(112, ge=4, le=400, description="answers of its own field to a member")
     foreign: int = Field(
         12, ge=0, le=100, description="answers of each other field, for the form and little more"
@@ -70,10 +73,10 @@ class FieldStart(WarmStart):
         chats = [(user(item.question),) for _, item in tested]
         right: dict[Pair, float] = {}
         areas: dict[Pair, float] = {}
-        ended: list[float] = []
+        answers: list[Move] = []
         for member, adapter in adapters.items():
             moves = model.answers(chats, adapter=adapter, max_new_tokens=12, seed=1)
-            ended += [float(move.finish == "stop") for move in moves]
+            answers += moves
             is_right = [
                 float(plain_text(move.text) == plain_text(item.answer))
                 for (_, item), move in zip(tested, moves, strict=True)
@@ -89,10 +92,7 @@ class FieldStart(WarmStart):
                     for sums in (good, bad)
                 ]
                 areas[member, field] = area_under_curve(*grades).mean
-        return [
-            Gate("answers that end", fmean(ended), 0.8, 1.0, len(ended)),
-            *self.gates_of(right, areas),
-        ]
+        return [ended_gate(answers, 0.8), *self.gates_of(right, areas)]
 
     def gates_of(self, right: Mapping[Pair, float], areas: Mapping[Pair, float]) -> list[Gate]:
         """Each member's figures on its own field, and those on others, which must lie below."""

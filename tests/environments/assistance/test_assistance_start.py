@@ -6,13 +6,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from equipoise.api.own_statements import own_statements
 from equipoise.environments.assistance.assistance_start import (
     ACTIONS,
+    PAUSES,
+    WORDS,
     AssistanceStart,
     answer_by,
     follows,
     moved_game,
-    own_answer,
     plain_gates,
     question_type,
     sort_of,
@@ -96,8 +98,8 @@ def test_moves_of_plain_answers_are_what_they_are_called():
     ("text", "answer"),
     [
         ("Why? Wash the walls of it first. Then paint.", "Wash the walls of it first."),
-        ("no sentence", ""),
-        ("Short one. It is far too brief", ""),
+        ("no sentence", None),
+        ("Short one. It is far too brief", None),
         (
             "To paint it, " + "you wash it and " * 8 + "end.",
             "To paint it, you wash it and you wash it and you wash it and you wash it.",
@@ -105,7 +107,7 @@ def test_moves_of_plain_answers_are_what_they_are_called():
     ],
 )
 def test_own_answers_are_cut_short(text, answer):
-    assert own_answer(text) == answer
+    assert next(iter(own_statements(text, WORDS, PAUSES)), None) == answer
 
 
 def test_gates_are_counted_by_sort_of_request():
@@ -147,7 +149,7 @@ def test_rows_are_plain_answers_and_blocks_around_the_models_own():
     assert len(blocks) == 30
     assert {parse(text).chosen[3:] for text in blocks} == set(ACTIONS)
     assert any(text == OWN for _, text in examples)
-    with pytest.raises(NoSignal, match="only 0 of 30 answers"):
+    with pytest.raises(NoSignal, match="only 0 rows from 30 answers"):
         start.rows(Scripted("no", ""))
 
 
