@@ -1,4 +1,4 @@
-"""PROSPER moves a tiny language model, beside a weighted sum.
+"""PROSPER moves a tiny language model, beside a weighted sum, the minimum and GTAlign's product.
 
     python -m benchmarks.prosper_beside [--seeds 0 1 2] [--json benchmarks/results/prosper_beside.json]
 
@@ -37,7 +37,12 @@ def panel(how: str, more: str = "") -> list[str]:
 
 SMALL = ["prompts.per_generation=150", "prompts.held_out=100", "evaluate.sets=null"]
 SMALL += ["evaluate.samples=1"]
-ARMS = {"prosper": panel("prosper"), "sum": panel("mean", ", standardise: true")}
+ARMS = {
+    "prosper": panel("prosper"),
+    "sum": panel("mean", ", standardise: true"),
+    "minimum": panel("least"),
+    "product": panel("product"),
+}
 
 
 def brief(prompt: str, text: str) -> float:
@@ -117,7 +122,7 @@ EXPERIMENT = Experiment(
     play=play,
     measure=measure,
     columns=("right", "brief", "least"),
-    beside={"sum": "prosper"},
+    beside=dict.fromkeys(("sum", "minimum", "product"), "prosper"),
 )
 main = EXPERIMENT.main
 

@@ -201,6 +201,13 @@ def settings_in(value: Any) -> Iterator[BaseModel]:
         yield from settings_in(each)
 
 
+def has_stand_ins(*parts: Any) -> bool:
+    """True where any of these parts, or one within them, stands in for a user's own, which was not
+    imported: what its class says of itself is not known, so that nothing is to be refused for it.
+    """
+    return any(getattr(type(part), "STANDS_FOR", "") for part in settings_in(parts))
+
+
 class Component(Settings):
     """Base of every pluggable part.
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 import msgspec
 from pydantic import Field, model_validator
 
+from equipoise.component import has_stand_ins
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.no_tricks import NoTricks
 from equipoise.types import Judgement, Match, Prompt, Vote
@@ -42,7 +43,7 @@ class Gated(Judge):
             raise ValueError(f"gate: '{self.gate.kind}' compares answers; a gate scores each alone")
         if self.judge_of_answers.compares and self.floor is not None:
             raise ValueError("floor: is not read where the judge compares; what fails loses")
-        if self.lowest is None:
+        if self.lowest is None and not has_stand_ins(self.judge_of_answers):
             raise ValueError(
                 f"floor: the least score of '{self.judge_of_answers.title}' is not known; set floor"
             )

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import msgspec
 from pydantic import Field, field_validator, model_validator
 
+from equipoise.component import has_stand_ins
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.criteria import member_wins, scores_by_worst_criterion, seats_in_all
 from equipoise.judges.pairwise import Comparing
@@ -94,6 +95,7 @@ class Panel(Judge):
         comparing = [name for name in self.judges if name not in alone]
         scales = {judge.score_range for judge in self.judges.values()}
         one_scale = self.standardise or (len(scales) == 1 and None not in scales)
+        one_scale = one_scale or has_stand_ins(self.judges)
         if alone and comparing and self.how in ("mean", "median") and not one_scale:
             raise ValueError(
                 f"judges: {', '.join(comparing)} compare answers and {', '.join(alone)} "
@@ -117,13 +119,24 @@ class Panel(Judge):
                     )
         if self._keeps_members and self.at_least not in (1, self._needed):
             raise ValueError(f"at_least: is not read with how: {self.how}, which needs all")
-        if self._is_welfare:
-            ranges = {name: judge.score_range for name, judge in self.judges.items()}
-            below = [name for name, limits in ranges.items() if limits is None or limits[0] < 0]
-            if below or self.standardise:
-                why = f"{below[0]} may score below 0" if below else "standardised ones are"
-                raise ValueError(f"how: {self.how} needs scores of at least 0; {why}")
+        if self._is_welfare and (why := self._why_below_0()):
+            raise ValueError(f"how: {self.how} needs scores of at least 0; {why}")
         return self
+
+    def _why_below_0(self) -> str:
+        """The reason why a score may be below 0; "" where none is."""
+        if self.standardise:
+            return "standardised ones lie on both sides of it; set standardise: false"
+        for name, judge in self.judges.items():
+            limits = judge.score_range
+            if limits is not None and limits[0] < 0:
+                return f"those of {name} go from {limits[0]:g} to {limits[1]:g}"
+            if limits is None and not has_stand_ins(judge):
+                return (
+                    f"the least of {name} is not known; a judge that is a class says it by "
+                    "`bounds = (0.0, 1.0)`"
+                )
+        return ""
 
     @property
     def _is_welfare(self) -> bool:

@@ -22,7 +22,12 @@ def test_brief_falls_with_words(words, score):
 def test_every_arm_is_the_same_criteria_put_together_otherwise():
     hows = {}
     for arm, settings in prosper_beside.ARMS.items():
-        judge = recipe_loader.load("prosper_clerks", settings).judge
+        judge = recipe_loader.load_announced("prosper_clerks", settings, lambda _: None).judge
         assert isinstance(judge, Panel) and set(judge.judges) == {"right", "brief"}
         hows[arm] = (judge.how, judge.standardise)
-    assert hows == {"prosper": ("prosper", False), "sum": ("mean", True)}
+    assert hows == {
+        "prosper": ("prosper", False),
+        "sum": ("mean", True),
+        "minimum": ("least", False),
+        "product": ("product", False),
+    }

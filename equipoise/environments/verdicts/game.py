@@ -10,6 +10,7 @@ from msgspec import structs
 from pydantic import Field, model_validator
 
 from equipoise import seeds
+from equipoise.component import has_stand_ins
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.multiple_choice import options_of
 from equipoise.judges.pairwise import question_between, read_better
@@ -51,6 +52,8 @@ class Judged(QuestionSettings, Game):
 
     @model_validator(mode="after")
     def _two_are_compared(self) -> Self:
+        if has_stand_ins(self.game):
+            return self
         seats = self.game.seats
         pair = self.pair or seats
         if len(set(pair)) != 2 or not set(pair) <= set(seats):
