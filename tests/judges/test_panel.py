@@ -199,7 +199,7 @@ def test_the_welfare_of_two_members(how):
 
 def test_a_welfare_needs_every_member_and_no_score_below_0():
     with pytest.raises(
-        ValidationError, match="product needs .* least 0; those of shorter go from -inf"
+        ValidationError, match=r"product needs .* least 0; those of shorter go from -inf"
     ):
         Judge.build({"kind": "panel", "judges": [BRIEF, RIGHT], "how": "product"})
     with pytest.raises(ValidationError, match="least needs scores of at least 0; standardised"):
