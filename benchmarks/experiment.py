@@ -29,7 +29,7 @@ from rich.table import Table
 from benchmarks.claims import DESIGNED, REAL_MODELS, TABLE_GAMES, TRIALS, Trial
 from benchmarks.replays import Playing, check_bridges, read_playing, replayed
 from benchmarks.running import equipoise, provenance, with_settings, write_results
-from benchmarks.verdicts import AT, GREEDY, Item, Scores, read_items, verdict, write_items
+from benchmarks.verdicts import AT, GREEDY, Item, Scores, verdict, write_items
 from equipoise.runs.directory import RunDirectory
 
 Row = Mapping[str, float]
@@ -134,7 +134,7 @@ class Experiment:
         earlier = [read_playing(file) for file in o.join]
         if earlier:
             check_bridges(earlier, commit, {(arm, seed) for arm in o.arms for seed in o.seeds})
-        items, former = joined(o.join, told, sweeping(o), usual)
+        items, former = joined(earlier, told, sweeping(o), usual)
         former |= bridges(earlier)
         seeds = sorted({item.seed for item in items})
         with (
@@ -371,7 +371,7 @@ def chosen(file: Path, trial: Trial | None, generations: int) -> dict[str, str]:
 
 
 def joined(
-    files: Sequence[Path], settings: Mapping[str, Any], sweep: bool = False, usual: str = ""
+    playings: Sequence[Playing], settings: Mapping[str, Any], sweep: bool = False, usual: str = ""
 ) -> tuple[list[Item], dict[str, Any]]:
     """The items of raw results, and what says where they come from, without those of arms that were
     played at another step than now; one that was not swept was played at the `usual` one.
@@ -380,8 +380,8 @@ def joined(
     """
     items: list[Item] = []
     former: list[Any] = []
-    for file in files:
-        earlier = json.loads(file.read_text())
+    for playing in playings:
+        file, earlier = playing.name, playing.result
         told = earlier.get("arguments", earlier)  # older ones hold them at the top
         names = settings.keys() | (told.keys() if "arguments" in earlier else set())
         for name in sorted(names - UNCOMPARED):
@@ -391,9 +391,8 @@ def joined(
         if ("chosen" in told) != sweep:
             raise SystemExit(f"{file}: a sweep joins a sweep")
         now, then = settings.get("swept", {}), told.get("swept", {})
-        every = read_items(file)
-        moved = {i.arm for i in every if now.get(i.arm, usual) != then.get(i.arm, usual)}
-        own = [item for item in every if item.arm not in moved]
+        moved = {i.arm for i in playing.items if now.get(i.arm, usual) != then.get(i.arm, usual)}
+        own = [item for item in playing.items if item.arm not in moved]
         if moved:
             show(f"{file}: left out, played at another step: {', '.join(sorted(moved))}")
         new = {(item.arm, item.seed) for item in own}

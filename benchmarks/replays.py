@@ -5,8 +5,8 @@ playings agree.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,14 +20,19 @@ MARGIN = 0.02  # a difference that is smaller is none, whatever its interval
 
 @dataclass(frozen=True)
 class Playing:
-    """What one commit played: under which name messages know it, its commit, its items, and which
-    seeds it had played again already.
+    """What one commit played: under which name messages know it, its commit, its items, and the raw
+    result that it was read from.
     """
 
     name: str
     commit: str
     items: Sequence[Item]
-    replayed: Sequence[dict[str, Any]] = ()
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def replayed(self) -> Sequence[dict[str, Any]]:
+        """The seeds that it had played again already."""
+        return self.result.get("arguments", {}).get("replayed", ())
 
     @property
     def cells(self) -> set[Cell]:
@@ -38,8 +43,7 @@ class Playing:
 def read_playing(file: Path) -> Playing:
     """A raw result as the commit that wrote it played it."""
     told = json.loads(file.read_text())
-    before = told.get("arguments", {}).get("replayed", ())
-    return Playing(str(file), str(told.get("commit", "")), read_items(file), before)
+    return Playing(str(file), str(told.get("commit", "")), read_items(file), told)
 
 
 def check_bridges(playings: Sequence[Playing], commit: str, planned: set[Cell]) -> None:

@@ -33,7 +33,7 @@ from equipoise.evaluation.harnesses.log_files import logged_scores
 from equipoise.judges.base import Judge
 from equipoise.ledger.item_scores import BenchmarkResult
 from equipoise.people.calibrated_judges import CalibratedPair, calibrated_pairs
-from equipoise.report.score_sheets import set_scores, set_title, sheet_of
+from equipoise.report.score_sheets import ScoredRun, set_scores, set_title, sheet_of
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory, is_run, named_run
 from equipoise.runs.named_sets.sets import named_sets
@@ -292,6 +292,7 @@ def run_sheets(
         results = play_sets(run, players, wanted)
     with RunDirectory.read(run.path, run.trust) as opened:
         learning = opened.config.learning
+        scored = ScoredRun(opened)
         for each in players:
             label = title
             if not learning and several:
@@ -299,7 +300,7 @@ def run_sheets(
             elif several or player:
                 label = f"{title}@{each}"
             where = source or f"{opened.config.title_of(each)} of {near(run.path)}"
-            sheet = replace(sheet_of(opened, each, results), source=where)
+            sheet = replace(sheet_of(scored, each, results), source=where)
             if each in answers:
                 sheet = replace(sheet, answers=answers[each])
             yield label, sheet

@@ -1,12 +1,13 @@
-"""A run's records of one player, as a comparison reads them: a `Sheet`."""
+"""A run's records, read once, and the `Sheet` of each of its players that a comparison needs."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from equipoise.answer import answer_of
-from equipoise.blocks.section import Curve
+from equipoise.blocks.section import Curve, Curves
 from equipoise.component import fixed_settings
 from equipoise.errors import UserError
 from equipoise.evaluation.compared_arms import Measured, Sheet, Shown, Usage
@@ -14,7 +15,7 @@ from equipoise.evaluation.measures import curves
 from equipoise.evaluation.role_cross_play import has_roles
 from equipoise.judges.base import Judge
 from equipoise.judges.base import Recorded as RecordedJudge
-from equipoise.ledger.benchmark_results import recorded_results
+from equipoise.ledger.benchmark_results import RecordedResult, recorded_results
 from equipoise.ledger.item_scores import BenchmarkResult, ItemScores
 from equipoise.ledger.ledger import MEETING
 from equipoise.payoffs.table import Meeting, preference
@@ -32,15 +33,66 @@ HARMLESS = {"seed", "limit", "part", "varied", "path", "prompts", "standard_erro
 """Settings of a set that may differ between two sides of a comparison without a word."""
 
 
+class ScoredRun:
+    """A run whose players are compared; what their sheets share is read once, when it is needed."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+
+    @cached_property
+    def trained(self) -> set[str]:
+        """The contents of all training prompts."""
+        return {content(prompt) for prompt in self.run.ledger.prompts("train")}
+
+    @cached_property
+    def held_out(self) -> list[Match]:
+        """The matches on held-out prompts."""
+        return self.run.ledger.matches(HELD_OUT)
+
+    @cached_property
+    def results(self) -> list[RecordedResult]:
+        """All results on named sets."""
+        return recorded_results(self.run.ledger, every=True)
+
+    @cached_property
+    def courses(self) -> list[Curves]:
+        """The course of every quantity that has one."""
+        measured = history(self.run)
+        return [curves(measured, each) for each in measured.rows() if each.has_curve]
+
+    @cached_property
+    def judged_matches(self) -> dict[PlayerId, list[Match]]:
+        """Player -> its matches that measure: those on held-out prompts, of imported runs all."""
+        imported = is_imported(self.run)
+        by_player: dict[PlayerId, list[Match]] = defaultdict(list)
+        for match in self.run.ledger.matches(IMPORTED) if imported else self.held_out:
+            for player in set(match.seats.values()):
+                by_player[player].append(match)
+        return by_player
+
+    @cached_property
+    def measured_answers(self) -> tuple[Counter[PlayerId], Counter[PlayerId]]:
+        """(player -> its measured answers, player -> their tokens)."""
+        answers: Counter[PlayerId] = Counter()
+        tokens: Counter[PlayerId] = Counter()
+        for match in (*self.held_out, *self.run.ledger.matches(PART)):
+            if match.game == MEETING:
+                continue
+            for turn in match.turns:
+                player = match.seats[turn.seat]
+                answers[player] += 1
+                tokens[player] += turn.move.tokens
+        return answers, tokens
+
+
 def notes_on_training(
-    run: RunDirectory, player: PlayerId, answers: Mapping[str, Shown]
+    scored: ScoredRun, player: PlayerId, answers: Mapping[str, Shown]
 ) -> Iterator[str]:
     """Say how many of the prompts that a player answered its run had trained on."""
     if not player.generation or not answers:
         return
-    trained = {content(prompt) for prompt in run.ledger.prompts("train")}
     asked = [content(Prompt(item, shown.prompt)) for item, shown in answers.items()]
-    seen = sum(each in trained for each in asked)
+    seen = sum(each in scored.trained for each in asked)
     if seen:
         yield (
             f"{seen:,} of the {len(asked):,} prompts are training prompts of its run, so that it "
@@ -49,9 +101,10 @@ def notes_on_training(
 
 
 def sheet_of(
-    run: RunDirectory, player: PlayerId, results: Collection[BenchmarkResult] | None = None
+    scored: ScoredRun, player: PlayerId, results: Collection[BenchmarkResult] | None = None
 ) -> Sheet:
     """Everything recorded of the player; `results`: only these, None: all, and what is held out."""
+    run = scored.run
     key = key_of(run, player)
     measures: dict[str, Measured] = {}
     answers: dict[str, Shown] = {}
@@ -59,13 +112,12 @@ def sheet_of(
     meetings: dict[str, list[Meeting]] = {}
     titles = dict(run.config.judge_titles)
     if results is None:
-        matches = [match for match in judged_matches(run) if player in match.seats.values()]
+        matches = scored.judged_matches.get(player, [])
         measures, meetings = held_out_scores(run, player, matches)
         answers = held_out_answers(run, player, matches)
         for judge, title in run.config.judge_titles.items():
             titles[held_out_title(run, judge)] = held_out_title(run, title)
-    recorded = recorded_results(run.ledger, every=True)
-    for stage, result in reversed(recorded):
+    for stage, result in reversed(scored.results):
         if result.player != str(player) or (results is not None and result not in results):
             continue
         scores = run.ledger.benchmark_scores(stage)
@@ -83,10 +135,10 @@ def sheet_of(
         shown, note = set_answers(run, result)
         answers = {**shown, **answers}
         notes += [note] if note else []
-    for name in [set_title(result) for _, result in recorded]:  # in the order of their sets
+    for name in [set_title(result) for _, result in scored.results]:  # in the order of their sets
         if name in measures:
             measures[name] = measures.pop(name)
-    notes += notes_on_training(run, player, answers)
+    notes += notes_on_training(scored, player, answers)
     step = None
     if player.name in run.config.learning and player.generation:
         step = first_step_of(run.config, player.name)
@@ -96,8 +148,8 @@ def sheet_of(
         seed=str(run.config.seed),
         answers=answers,
         meetings=meetings,
-        curves=learning_curves(run, player),
-        usage=usage_of(run, player),
+        curves=learning_curves(scored, player),
+        usage=usage_of(scored, player),
         notes=tuple(notes),
         method=method_of(run, player),
         first_step=step.text() if step else "",
@@ -192,11 +244,6 @@ def is_imported(run: RunDirectory) -> bool:
     return isinstance(run.config.judge, RecordedJudge) and all(
         isinstance(player, Recorded) for player in run.config.players.values()
     )
-
-
-def judged_matches(run: RunDirectory) -> list[Match]:
-    """The matches that measure: those on held-out prompts, of imported runs all."""
-    return run.ledger.matches(IMPORTED if is_imported(run) else HELD_OUT)
 
 
 def is_comparison(match: Match, run: RunDirectory) -> bool:
@@ -321,32 +368,21 @@ def set_answers(run: RunDirectory, result: BenchmarkResult) -> tuple[dict[str, S
 # -- the course of learning, and what it took
 
 
-def learning_curves(run: RunDirectory, player: PlayerId) -> dict[str, Curve]:
+def learning_curves(scored: ScoredRun, player: PlayerId) -> dict[str, Curve]:
     """Title -> the player's course over the generations, of every quantity that has one."""
-    measured = history(run)
     courses = {}
-    for quantity in measured.rows():
-        if not quantity.has_curve:
-            continue
-        group = curves(measured, quantity)
+    for group in scored.courses:
         for curve in group.curves:
             if curve.name in ("", player.name) and len(curve.x) > 1:
                 courses[group.name] = replace(curve, unit=group.unit)
     return courses
 
 
-def usage_of(run: RunDirectory, player: PlayerId) -> Usage:
+def usage_of(scored: ScoredRun, player: PlayerId) -> Usage:
     """The tokens of the player's measured answers, and its run's money and seconds."""
-    answers = 0
-    tokens = 0
-    for part in (HELD_OUT, PART):
-        for match in run.ledger.matches(part):
-            if match.game == MEETING:
-                continue
-            for turn in match.turns:
-                if match.seats[turn.seat] == player:
-                    answers += 1
-                    tokens += turn.move.tokens
+    run = scored.run
+    answers, tokens = scored.measured_answers
     money = sum(spent.money for spent in run.ledger.accounts().values())
     seconds = sum(stage.seconds for stage in run.ledger.stages())
-    return Usage(answers, tokens, money, run.config.currency, seconds, player.generation)
+    currency, generation = run.config.currency, player.generation
+    return Usage(answers[player], tokens[player], money, currency, seconds, generation)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pool_run
@@ -366,6 +367,21 @@ def test_seeds_that_were_played_before_are_joined_by_their_number(tmp_path):
             played([5], "--join", second)
 
 
+def test_a_result_that_is_joined_is_read_once(tmp_path, monkeypatch):
+    first = str(tmp_path / "first.json")
+    played([4, 1], "--json", first)
+    opened: list[str] = []
+    read = Path.read_text
+
+    def counted(path: Path, *given: Any, **options: Any) -> str:
+        opened.append(path.name)
+        return read(path, *given, **options)
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    assert by_seed(played([], "--join", first)) == [0.1, 0.4]
+    assert opened.count("first.json") == 1
+
+
 def test_what_was_swept_joins_what_was_swept_alike(tmp_path):
     file = tmp_path / "first.json"
     told = {"generations": 2, "swept": {"one": "a"}}
@@ -373,7 +389,7 @@ def test_what_was_swept_joins_what_was_swept_alike(tmp_path):
     write_items(file, [Item(arm, 0, 2, "", "x", 1.0) for arm in ("one", "two", "start")])
 
     def arms(usual: str = "", **swept: str) -> list[str]:
-        items, _ = joined([file], {"generations": 2, "swept": swept}, usual=usual)
+        items, _ = joined([read_playing(file)], {"generations": 2, "swept": swept}, usual=usual)
         return [item.arm for item in items]
 
     assert arms(one="a") == ["one", "two", "start"]
@@ -385,7 +401,7 @@ def test_what_was_swept_joins_what_was_swept_alike(tmp_path):
     assert arms(one="a") == ["two", "start"]
     assert arms(one="a", two="b", usual="a") == ["one", "start"]
     with pytest.raises(SystemExit, match="generations is 2, not 3"):
-        joined([file], {"generations": 3})
+        joined([read_playing(file)], {"generations": 3})
 
 
 @pytest.mark.parametrize(

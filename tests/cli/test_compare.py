@@ -126,6 +126,31 @@ def test_imported_matches_are_compared_by_prompt_and_not_by_match(command, tmp_p
     assert len(frame) == 3 and {"difference", "low", "high", "items", "adjusted"} <= set(frame)
 
 
+def test_a_runs_records_are_read_once_for_all_its_players(command, tmp_path, monkeypatch):
+    rows = tmp_path / "battles.json"
+    rows.write_text(json.dumps(list(battles())))
+    command("import-matches", rows, "--from", "lmarena", "--out", "runs/arena")
+    read = []
+    matches, stages = Ledger.matches, Ledger.stages
+
+    def counted_matches(ledger, split, *more):
+        read.append(split)
+        return matches(ledger, split, *more)
+
+    def counted_stages(ledger, stage=None):
+        read.append(f"stages: {stage}")
+        return stages(ledger, stage)
+
+    monkeypatch.setattr(Ledger, "matches", counted_matches)
+    monkeypatch.setattr(Ledger, "stages", counted_stages)
+    comparison = equipoise.compare("runs/arena")
+    assert len(comparison.numbers.names) == 3
+    for part in ("train", "held_out", "benchmark", "stages: measure", "stages: benchmark"):
+        assert read.count(part) == 1, part
+    usage = comparison.facts()["usage"]
+    assert {name: usage[name]["answers"] for name in usage} == dict.fromkeys(MODELS, 0)
+
+
 @pytest.mark.parametrize(
     ("targets", "words"),
     [

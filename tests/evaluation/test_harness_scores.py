@@ -14,6 +14,7 @@ import pytest
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.harnesses.base import READERS, estimate_of, read_scores
+from equipoise.evaluation.harnesses.official_judges import alpaca_eval_models
 from equipoise.payoffs.intervals import from_standard_error, mean_interval
 
 
@@ -387,6 +388,28 @@ def test_annotations_of_alpaca_eval_that_are_not_one_win_rate_are_refused(write,
         read_scores(path, "alpaca_eval")
     both = [annotation(0, 1.0), annotation(1, 2.0, "other") | changes]
     assert len(read_scores(write("annotations.json", both), "alpaca_eval", "policy@2")) == 1
+
+
+def test_annotations_of_several_models_are_read_once_for_all(write, monkeypatch):
+    rows = [annotation(i, 1.0 + i / 4, name) for i in range(4) for name in ("a", "b", "c")]
+    path = write("annotations.json", [*rows, annotation(9, 1.0, "b")])
+    columns = ",win_rate,standard_error,n_total,length_controlled_winrate,lc_standard_error"
+    write("leaderboard.csv", f"{columns}\na,45.0,1.7,805,50.5,0.9\n")
+    opened = []
+    read = Path.read_text
+
+    def counted(place, *given, **options):
+        opened.append(place.name)
+        return read(place, *given, **options)
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    found = {name: scores.result for name, scores in alpaca_eval_models(path)}
+    assert opened == ["annotations.json", "leaderboard.csv"]
+    assert {name: result.n for name, result in found.items()} == {"a": 4, "b": 5, "c": 4}
+    assert found["a"].score.mean == pytest.approx(0.505)
+    assert found["b"].score.mean == pytest.approx((0.25 + 0.5 + 0.75) / 5)
+    assert [name for name, _ in alpaca_eval_models(path, "c")] == ["c"]
+    assert found["b"] == read_scores(path, "alpaca_eval", "b")[0].result
 
 
 def test_judgements_of_arena_hard_count_strong_verdicts_three_times(write):

@@ -7,11 +7,10 @@ from typing import Any
 
 from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.base import READERS, Scores, read_scores, read_text
-from equipoise.evaluation.harnesses.official_judges import annotated_models
+from equipoise.evaluation.harnesses.official_judges import LEADERBOARD, alpaca_eval_models
 
 SUFFIXES = (".json", ".eval", ".jsonl", ".csv")
 LM_EVAL_SAMPLES = "samples_"  # how lm-eval's files of single documents begin
-LEADERBOARD = "leaderboard.csv"  # AlpacaEval's, which lies beside the annotations
 
 
 def log_source(path: Path, document: Any) -> str:
@@ -91,7 +90,7 @@ def logged_scores(path: Path, model: str = "") -> Iterator[tuple[str, Scores]]:
     for file in log_files(path):
         document = first_value(file)
         source = log_source(file, document)
-        for scores_of, scores in scores_by_model(file, source, document):
+        for scores_of, scores in scores_by_model(file, source, document, model):
             if model in ("", scores_of):
                 has_scores = True
                 yield scores_of, scores
@@ -99,12 +98,15 @@ def logged_scores(path: Path, model: str = "") -> Iterator[tuple[str, Scores]]:
         raise DataError(f"{path}: has no scores of '{model}'")
 
 
-def scores_by_model(path: Path, source: str, document: Any) -> Iterator[tuple[str, Scores]]:
-    """(model, its scores) of everything in one log, whose JSON is `document`."""
+def scores_by_model(
+    path: Path, source: str, document: Any, model: str
+) -> Iterator[tuple[str, Scores]]:
+    """(model, its scores) of everything in one log, whose JSON is `document`.
+
+    Of AlpacaEval's annotations only those of `model` are scored, where one is named.
+    """
     if source == "alpaca_eval" and path.suffix == ".json":
-        for model in annotated_models(path):
-            for scores in read_scores(path, source, model):
-                yield model, scores
+        yield from alpaca_eval_models(path, model)
         return
     for scores in read_scores(path, source):
         yield logged_model(path, source, document, scores), scores

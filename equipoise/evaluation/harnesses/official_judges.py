@@ -31,6 +31,8 @@ from equipoise.types import record_id
 
 # -- AlpacaEval
 
+LEADERBOARD = "leaderboard.csv"  # lies beside the annotations
+
 
 class _Annotation(msgspec.Struct):
     """A row of annotations.json; `preference` is 1 for the first, 2 for the second generator, 1.5
@@ -55,11 +57,37 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
         row, name = _leaderboard_row(path, model)
         metrics = _leaderboard_metrics(row, path)
         return [Scores(_alpaca_result(metrics, name, "", count(row)))]
-    rows = read_json(path, list[_Annotation], "annotations of AlpacaEval")
-    if not rows:
+    by_model = _annotations(path)
+    if not by_model:
         raise DataError(f"{path}: holds no annotations")
-    name = choose_model({row.generator_2 for row in rows}, model, path)
-    own = [row for row in rows if row.generator_2 == name]
+    name = choose_model(by_model, model, path)
+    return [_annotated_scores(path, name, by_model[name], _leaderboard_beside(path))]
+
+
+def alpaca_eval_models(path: Path, model: str = "") -> Iterator[tuple[str, Scores]]:
+    """(model, its scores) of AlpacaEval's annotations.json, of this model alone where one is named.
+
+    Raises DataError as `alpaca_eval`.
+    """
+    by_model = _annotations(path)
+    board = _leaderboard_beside(path)
+    for name, rows in by_model.items():
+        if model in ("", name):
+            yield name, _annotated_scores(path, name, rows, board)
+
+
+def _annotations(path: Path) -> dict[str, list[_Annotation]]:
+    """Model -> the annotations of its answers."""
+    by_model: dict[str, list[_Annotation]] = {}
+    for row in read_json(path, list[_Annotation], "annotations of AlpacaEval"):
+        by_model.setdefault(row.generator_2, []).append(row)
+    return by_model
+
+
+def _annotated_scores(
+    path: Path, name: str, own: Sequence[_Annotation], board: Mapping[str, Mapping[str, Any]]
+) -> Scores:
+    """What a model scored by the annotations of its answers, with its row of the leaderboard."""
     _require_one("reference models", {row.generator_1 for row in own}, name, path)
     _require_one("annotators", {row.annotator for row in own}, name, path)
     questions = Counter(row.instruction for row in own)
@@ -71,21 +99,14 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
         )
     items = [_alpaca_item(row) for row in own]
     metrics = metric_means(items)
-    board = path.with_name("leaderboard.csv")
-    if board.is_file() and name in _leaderboard(board):
-        official = _leaderboard_metrics(_leaderboard(board)[name], board)
+    if name in board:
+        official = _leaderboard_metrics(board[name], path.with_name(LEADERBOARD))
         metrics = {**official, **metrics}
     key = comparable("alpaca_eval", own[0].annotator, [row.item for row in items])
     unscored = sum(row.values["win_rate"] is None for row in items)
     judge = own[0].annotator
     result = _alpaca_result(metrics, name, judge, len(items), unscored, key)
-    return [Scores(result, items)]
-
-
-def annotated_models(path: Path) -> list[str]:
-    """The models whose answers the annotations of AlpacaEval are about. Raises DataError."""
-    rows = read_json(path, list[_Annotation], "annotations of AlpacaEval")
-    return list(dict.fromkeys(row.generator_2 for row in rows))
+    return Scores(result, items)
 
 
 def _require_one(kind: str, names: set[str], model: str, path: Path) -> None:
@@ -135,6 +156,12 @@ def _leaderboard(path: Path) -> dict[str, dict[str, Any]]:
         raise DataError(f"{path}: is no leaderboard of AlpacaEval: no column win_rate")
     first = (rows.fieldnames or ("",))[0]
     return {str(row[first]): dict(row) for row in rows}
+
+
+def _leaderboard_beside(path: Path) -> dict[str, dict[str, Any]]:
+    """The rows of the leaderboard beside annotations; none where there is no such file."""
+    board = path.with_name(LEADERBOARD)
+    return _leaderboard(board) if board.is_file() else {}
 
 
 def _leaderboard_row(path: Path, model: str) -> tuple[dict[str, Any], str]:
