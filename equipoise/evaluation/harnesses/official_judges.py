@@ -87,7 +87,7 @@ def _annotations(path: Path) -> dict[str, list[_Annotation]]:
 def _annotated_scores(
     path: Path, name: str, own: Sequence[_Annotation], board: Mapping[str, Mapping[str, Any]]
 ) -> Scores:
-    """What a model scored by the annotations of its answers, with its row of the leaderboard."""
+    """The scores of a model by the annotations of its answers, and its row of the leaderboard."""
     _require_one("reference models", {row.generator_1 for row in own}, name, path)
     _require_one("annotators", {row.annotator for row in own}, name, path)
     questions = Counter(row.instruction for row in own)
