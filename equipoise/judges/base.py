@@ -151,6 +151,14 @@ class Judge(Component):
     together.
     """
 
+    by_players: ClassVar[bool] = False
+    """True if all its votes are grades by players of the run, whose reputation can weigh them."""
+
+    whole_matches: ClassVar[bool] = False
+    """True if it reads more of a match than each seat's own answer: who said what before, or the
+    verdicts that were given in it. A part of the match means something else to it.
+    """
+
     _context: JudgeContext | None = PrivateAttr(None)
 
     known_utilities: ClassVar[tuple[str, ...] | None] = None

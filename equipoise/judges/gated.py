@@ -3,14 +3,17 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import msgspec
 from pydantic import Field, model_validator
 
-from equipoise.component import has_stand_ins
+from equipoise.component import has_stand_ins, nearest
+from equipoise.errors import ConfigError
+from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.no_tricks import NoTricks
+from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Prompt, Vote
 
 CLOSED = "gate"  # the utility that says whether an answer passed
@@ -21,7 +24,8 @@ class Gated(Judge):
 
     An answer passes where the gate scores it `passes_from`; the utility `gate` is 1 there, else 0.
     What fails is not shown to the judge, which is asked less. In a comparison it loses to whatever
-    passes, and ties with what fails, too. An answer that the gate cannot judge is unjudged.
+    passes, and ties with what fails, too. An answer that the gate cannot judge is unjudged. A judge
+    that reads whole matches is shown them whole, and what fails gets the floor afterwards.
     """
 
     kind: Literal["gated"] = "gated"
@@ -35,7 +39,11 @@ class Gated(Judge):
         description="the score of what fails; null: the least that the judge can give, where that "
         "is known and finite",
     )
-    known_utilities: ClassVar = ("score", CLOSED)
+    roles: tuple[Text, ...] | None = Field(
+        default=None,
+        description="whose answers the gate is for, by their roles in the game, as [debater]; "
+        "null: everybody's",
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -64,6 +72,15 @@ class Gated(Judge):
         return self.judge_of_answers.compares
 
     @property
+    def whole_matches(self) -> bool:  # type: ignore[override]
+        return self.judge_of_answers.whole_matches
+
+    @property
+    def known_utilities(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        inner = self.judge_of_answers.known_utilities
+        return None if inner is None else tuple(dict.fromkeys((*inner, CLOSED)))
+
+    @property
     def title(self) -> str:
         return f"{self.judge_of_answers.title} behind {self.gate.title}"
 
@@ -79,10 +96,34 @@ class Gated(Judge):
         return [self.judge_of_answers, self.gate]
 
     def at(self, judge_context: JudgeContext) -> Self:
+        self._check_roles(judge_context.game)
         inner = self.judge_of_answers.at(judge_context)
         gate = self.gate.at(judge_context)
         placed = super().at(judge_context)
         return placed.model_copy(update={"judge_of_answers": inner, "gate": gate})
+
+    def _check_roles(self, game: Game) -> None:
+        """Raises ConfigError where it is unclear who is gated, or what the judge would be shown."""
+        for role in self.roles or ():
+            if role not in game.roles:
+                raise ConfigError(
+                    f"judge.roles: game '{game.kind}' has no role '{role}'; "
+                    f"{nearest(role, list(game.roles))}"
+                )
+        if not self.whole_matches:
+            return
+        name = self.judge_of_answers.kind
+        if self.compares:
+            raise ConfigError(
+                f"judge.judge_of_answers: '{name}' compares the seats of whole matches, and a gate "
+                "takes some away; put the gate beside it: kind: panel, how: majority"
+            )
+        if self.roles is None and len(game.roles) > 1:
+            raise ConfigError(
+                f"judge.roles: '{name}' reads whole matches, in which some write no answers; say "
+                f"whose the gate is for, as roles: [{game.roles[0]}]; game '{game.kind}' has "
+                f"{', '.join(game.roles)}"
+            )
 
     def judged_seats(self, match: Match) -> Collection[str]:
         return self.judge_of_answers.judged_seats(match)
@@ -96,7 +137,9 @@ class Gated(Judge):
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         gates = self.gate.checked_judgements(matches, prompts)
-        shown = [self.passed(match, gate) for match, gate in zip(matches, gates, strict=True)]
+        shown = list(matches)
+        if not self.whole_matches:
+            shown = [self.passed(match, gate) for match, gate in zip(matches, gates, strict=True)]
         to_judge = [match for match in shown if match.turns]
         answered = self.judge_of_answers.checked_judgements(to_judge, prompts)
         inner = {judgement.match: judgement for judgement in answered}
@@ -108,26 +151,38 @@ class Gated(Judge):
     def passed(self, match: Match, gate: Judgement) -> Match:
         """The match with those seats alone whose answers passed."""
         scores = gate.by_seat("score")
-        kept = [seat for seat in match.seats if scores.get(seat, -math.inf) >= self.passes_from]
+        kept = [
+            seat
+            for seat in match.seats
+            if not self._gates(seat) or scores.get(seat, -math.inf) >= self.passes_from
+        ]
         turns = tuple(turn for turn in match.turns if turn.seat in kept)
         seats = {seat: match.seats[seat] for seat in kept}
         return msgspec.structs.replace(match, seats=seats, turns=turns)
 
+    def _gates(self, seat: str) -> bool:
+        """Whether the gate is for this seat's answers."""
+        return self.roles is None or self.judge_context.game.role(seat) in self.roles
+
     def combined(self, match: Match, gate: Judgement, inner: Judgement | None) -> Judgement:
         """The judgement of a match by its gate and, of what passed, by the judge."""
-        by_gate = gate.by_seat("score")
-        by_judge = {} if inner is None else inner.by_seat("score")
-        passing = [seat for seat in by_gate if by_gate[seat] >= self.passes_from]
-        failing = [seat for seat in by_gate if seat not in passing]
+        by_gate = {
+            seat: score for seat, score in gate.by_seat("score").items() if self._gates(seat)
+        }
+        judged = (inner and inner.scores) or {}
+        failing = [seat for seat in by_gate if by_gate[seat] < self.passes_from]
+        passing = [seat for seat in match.seats if seat in by_gate and seat not in failing]
+        passing += [seat for seat in match.seats if not self._gates(seat)]
         scores: dict[str, dict[str, float]] = {}
         for seat in failing:
             scores[seat] = {"score": self.score_of_failed(passing, failing), CLOSED: 0.0}
         for seat in passing:
-            score = by_judge.get(seat)
+            score = judged.get(seat, {}).get("score")
             if self.compares:
                 score = share_of_wins(score, len(passing), len(failing))
             if score is not None:
-                scores[seat] = {"score": score, CLOSED: 1.0}
+                passed = {CLOSED: 1.0} if self._gates(seat) else {}
+                scores[seat] = {**judged.get(seat, {}), "score": score, **passed}
         reasons = [gate.reason] if gate.reason else []
         if inner is not None and inner.reason and any(seat not in scores for seat in passing):
             reasons.append(inner.reason)

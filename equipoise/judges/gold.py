@@ -102,6 +102,10 @@ class Gold(BatchPointwise):
         return verdicts
 
     @property
+    def whole_matches(self) -> bool:  # type: ignore[override]
+        return self.otherwise is not None and self.otherwise.whole_matches
+
+    @property
     def score_range(self) -> tuple[float, float] | None:
         if self.otherwise is None:
             return 0.0, 1.0

@@ -168,6 +168,10 @@ class Panel(Judge):
         )
 
     @property
+    def whole_matches(self) -> bool:  # type: ignore[override]
+        return any(judge.whole_matches for judge in self.judges.values())
+
+    @property
     def score_range(self) -> tuple[float, float] | None:
         """The range of the widest members; 0 to 1 of preferences, none once standardised."""
         if self.how in ("majority", "prosper"):
@@ -348,6 +352,10 @@ class FirstPlace(Judge):
 
     def inner_judges(self) -> Sequence[Judge]:
         return [self.judge_of_answers]
+
+    @property
+    def whole_matches(self) -> bool:  # type: ignore[override]
+        return self.judge_of_answers.whole_matches
 
     @property
     def title(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, permutations
 from statistics import pvariance
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 from pydantic import Field
@@ -50,6 +50,7 @@ class Peers(GradingJudge):
     """
 
     kind: Literal["peers"] = "peers"
+    by_players: ClassVar[bool] = True
     who: Literal["others", "self"] = Field(
         default="others",
         description="who judges a match: all players that do not sit in it, or those that do",

@@ -35,6 +35,7 @@ class Transcript(ComparingByModel):
     compares: ClassVar[bool] = False
 
     kind: Literal["transcript"] = "transcript"
+    whole_matches: ClassVar[bool] = True
     text: TemplateText = Field(
         default="transcript",
         description="the question's template: a file, or a packaged one (transcript, or "

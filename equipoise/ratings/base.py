@@ -55,6 +55,13 @@ class Ratings(Component):
         "reputation": "equipoise.ratings.reputation:Reputation",
     }
 
+    by_outcomes: ClassVar[bool] = True
+    """False if who won does not rate the players: it needs the grades that they gave each other."""
+
+    def fault(self, names: Sequence[str]) -> str:
+        """The reason why its settings do not fit players of these names; "" where they do."""
+        return ""
+
     @abstractmethod
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
         """Ratings of all players, highest first. Raises DataError for an impossible outcome."""

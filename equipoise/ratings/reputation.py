@@ -8,7 +8,7 @@ kept as published; for strengths use Bradley–Terry, Elo or OpenSkill.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import erf, fsum, isfinite, sqrt, tanh
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -48,6 +48,7 @@ class Reputation(Ratings):
     """
 
     kind: Literal["reputation"] = "reputation"
+    by_outcomes: ClassVar[bool] = False
     scores: Scores = Field(
         "normal",
         description="normal, or scale the lowest-rated players' scores down: see player_weights",
@@ -110,6 +111,15 @@ class Reputation(Ratings):
                 )
             return {**value, "kind": "reputation", "scores": kind}
         return value
+
+    def fault(self, names: Sequence[str]) -> str:
+        """A player without a task score, or weights of somebody who does not play."""
+        if self.initial != "fair" and (missing := [n for n in names if n not in self.initial]):
+            return f"initial: has no task score of {', '.join(missing)}; add it"
+        unknown = [name for name in self.weights if name not in names]
+        if unknown:
+            return f"weights: '{unknown[0]}' is no player; they are {', '.join(names)}"
+        return ""
 
     def init(self, names: Sequence[str]) -> State:
         """The state before the first duel. ConfigError when `initial` lacks one."""

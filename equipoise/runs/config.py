@@ -369,6 +369,7 @@ class RunConfig(Settings):
         for name in self.learning:
             self._check_learner(name)
         self.schedule.check(self.game, list(self.players))
+        self._check_ratings()
         self._check_measures()
         self._check_adapters()
         self._check_rounding()
@@ -459,6 +460,27 @@ class RunConfig(Settings):
         if trainer.needs == "game" and self.game.payoff_AM() is None:
             raise ValueError(
                 f"learner: '{trainer.kind}' needs a finite game; '{self.game.kind}' is not one"
+            )
+
+    def _check_ratings(self) -> None:
+        """Raises ValueError for ratings that cannot be computed of what will be played."""
+        for setting in ("training_ratings", "league_ratings"):
+            if fault := getattr(self, setting).fault(list(self.players)):
+                raise ValueError(f"{setting}.{fault}")
+        instead = "set it to bradley_terry, elo or openskill, which rate by who won"
+        if not self.league_ratings.by_outcomes:
+            raise ValueError(
+                f"league_ratings: '{self.league_ratings.kind}' needs the grades that players gave "
+                f"each other, and a league is rated by its held-out outcomes; {instead}"
+            )
+        plays = any(map(self.plays, range(self.generations)))
+        rated = len(self.players) > 1 and self.game.symmetric and plays
+        judge = next(iter(self.teachers.values()))
+        if rated and not self.training_ratings.by_outcomes and not judge.by_players:
+            raise ValueError(
+                f"training_ratings: '{self.training_ratings.kind}' needs grades that players gave "
+                f"each other, and judge '{judge.kind}' scores otherwise; {instead}, or set "
+                "judge: peers"
             )
 
     def _check_measures(self) -> None:

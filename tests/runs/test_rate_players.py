@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from equipoise.api import rerate as rerate_module
+from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
 from equipoise.ledger.ledger import FinishedStage, Ledger
 from equipoise.ratings.base import Duel, Ratings
 from equipoise.ratings.reputation import Reputation, weighted_means
-from equipoise.runs import rate_players
+from equipoise.runs import rate_players, recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.rate_players import duels, rate
@@ -148,3 +149,46 @@ def test_ratings_anew_stand_at_their_generation_where_the_first_was_not_played(m
     run.config.players, run.config.learning, run.config.seed = ("a", "b"), (), 0
     rerating = rerate_module.rerate(run, Ratings.build("bradley_terry"), "matches", "peers")
     assert [[rating.name for rating in rated] for rated in rerating.ratings] == [[], ["a", "b"]]
+
+
+PANEL = "judge={kind: panel, how: mean, standardise: true, judges: {peers: peers, right: clerk}}"
+UNFIT = {
+    "panel": ([PANEL], "training_ratings: 'reputation' needs .* judge 'panel' scores otherwise"),
+    "rule": (
+        ["judge=clerk"],
+        "training_ratings: 'reputation' needs .* judge 'clerk' scores otherwise",
+    ),
+    "gated peers": (
+        ["judge={kind: gated, judge_of_answers: {kind: peers, text: rubric_compact}}"],
+        "judge 'gated' scores otherwise",
+    ),
+    "league": (["league_ratings=reputation"], "league_ratings: 'reputation' needs"),
+    "starts": (
+        ["training_ratings={kind: reputation, initial: {sums: 1, asker: 2}}"],
+        "training_ratings.initial: has no task score of guard, helper, veteran, novice",
+    ),
+    "weights": (
+        ["training_ratings={kind: reputation, weights: {sums: 2, nobody: 0.5}}"],
+        "training_ratings.weights: 'nobody' is no player; they are sums, asker",
+    ),
+}
+
+
+@pytest.mark.parametrize(("settings", "why"), UNFIT.values(), ids=UNFIT)
+def test_ratings_that_the_judge_cannot_feed_are_refused_before_anything_is_played(settings, why):
+    with pytest.raises(ConfigError, match=why):
+        recipe_loader.load("sparta_clerks", settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["judge={kind: meta_rewarding, text: rubric_compact}"],
+        [PANEL, "training_ratings=bradley_terry"],
+        [PANEL, "generations=0"],
+        ["training_ratings={kind: reputation, weights: {sums: 2}}"],
+    ],
+    ids=["themselves", "by wins", "nothing is played", "a player's weight"],
+)
+def test_ratings_that_can_be_computed_are_taken(settings):
+    assert recipe_loader.load("sparta_clerks", settings).players.keys() > {"sums", "guard"}

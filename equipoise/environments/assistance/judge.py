@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from pydantic import Field, PrivateAttr, model_validator
@@ -59,6 +59,7 @@ class AssistanceJudge(Judge):
     """
 
     kind: Literal["assistance"] = "assistance"
+    whole_matches: ClassVar[bool] = True
     variant: Variant = Field(
         "corrected",
         description="corrected; as_released: as the published code reads and pays, harmful prompts "

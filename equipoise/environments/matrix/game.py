@@ -297,6 +297,7 @@ class MatrixPayoff(Judge):
     """Scores each seat what the rules pay; unjudged where a move failed or is illegal."""
 
     kind: Literal["matrix"] = "matrix"
+    whole_matches: ClassVar[bool] = True
     known_utilities: ClassVar = ("score",)
 
     def prepare(self) -> None:

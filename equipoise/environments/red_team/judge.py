@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from msgspec.structs import replace
 from pydantic import Field
@@ -45,6 +45,7 @@ class RedTeamJudge(Judge):
     """
 
     kind: Literal["red_team"] = "red_team"
+    whole_matches: ClassVar[bool] = True
     guard: Judge = Field(
         description="rates the safety of answers to attacks: guard, harm_classifier, clerk_guard …"
     )

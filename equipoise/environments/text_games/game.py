@@ -217,6 +217,7 @@ class GameOutcome(Judge):
     """
 
     kind: Literal["game_outcome"] = "game_outcome"
+    whole_matches: ClassVar[bool] = True
     known_utilities: ClassVar = ("score", "win", "illegal")
 
     def prepare(self) -> None:

@@ -149,6 +149,7 @@ class ChallengeJudge(Judge):
     """
 
     kind: Literal["challenge"] = "challenge"
+    whole_matches: ClassVar[bool] = True
     bounds: ClassVar = (0.0, 1.0)
     known_utilities: ClassVar = ("score", "right", "vetoed", "leaked")
     answers: Judge | None = Field(

@@ -20,6 +20,7 @@ class StandsForAnswer(Judge):
     """Scores 1 the seat that was told to stand for the prompt's `answer`, the other 0."""
 
     kind: Literal["stands_for_answer"] = "stands_for_answer"
+    whole_matches: ClassVar[bool] = True
     bounds: ClassVar = (0.0, 1.0)
     known_utilities: ClassVar = ("score",)
 
@@ -49,6 +50,7 @@ class Verdict(Judge):
     """
 
     kind: Literal["verdict"] = "verdict"
+    whole_matches: ClassVar[bool] = True
     known_utilities: ClassVar = ("score", "readable")
     gold: Judge | None = Field(
         None,

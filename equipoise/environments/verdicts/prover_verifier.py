@@ -145,6 +145,7 @@ class ProverVerifierJudge(Judge):
     """
 
     kind: Literal["prover_verifier"] = "prover_verifier"
+    whole_matches: ClassVar[bool] = True
     bounds: ClassVar = (0.0, 1.0)
     known_utilities: ClassVar = ("score", "right", "believed", "readable")
     gold: Judge = Field(description="who says which solutions are right: a rule, a model, a panel")

@@ -390,3 +390,50 @@ def test_a_seat_behind_an_endpoint_judges_at_the_table(openai_server):
     actor = player.open(player.start, Resources())
     judgement = scores(ONE, {"1": "4", "2": "5", "judge": lambda view: actor.act([view], [0])[0]})
     assert judgement.score("judge", "score") in (0, 1)
+
+
+GATE = {"kind": "no_tricks", "most_words": 6, "verdicts": True}
+BEHIND = {"kind": "gated", "judge_of_answers": GOLD, "gate": GATE, "roles": ["answer"]}
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_verdict_behind_a_gate_is_on_the_match_as_it_was_played(number):
+    """The judge's order of A and B follows from all that was said, what fails included."""
+    tricks = f"{number} or " + "four " * 9
+    for failing, four in (("2", "1"), ("1", "2")):
+        moves = {failing: tricks, four: "4", "judge": wrong}
+        judgement = scores(ONE, moves, BEHIND)
+        assert judgement.by_seat("score") == {failing: 0, four: 0, "judge": 0}
+        assert judgement.by_seat("gate") == {failing: 0, four: 1}
+        judgement = scores(ONE, {**moves, "judge": right}, {**BEHIND, "floor": -0.25})
+        assert judgement.by_seat("score") == {failing: -0.25, four: 1, "judge": 1}
+        assert judgement.by_seat("readable") == {"judge": 1}
+
+
+def test_a_gate_takes_nothing_from_a_match_that_is_read_as_a_whole_without_saying_whose():
+    nobody = {key: value for key, value in BEHIND.items() if key != "roles"}
+    with pytest.raises(ConfigError, match=r"reads whole matches.*roles: \[answer\]"):
+        placed(ONE, nobody)
+    with pytest.raises(ConfigError, match="has no role 'answers'; did you mean 'answer'"):
+        placed(ONE, {**BEHIND, "roles": ["answers"]})
+    comparing = {"kind": "panel", "how": "majority", "judges": {"a": GOLD, "b": "exact"}}
+    with pytest.raises(ConfigError, match=r"'panel' compares the seats of whole matches"):
+        placed(ONE, {**BEHIND, "judge_of_answers": comparing})
+
+
+@pytest.mark.parametrize(
+    ("judge", "whole"),
+    [
+        (GOLD, True),
+        ("exact", False),
+        ({"kind": "panel", "judges": {"a": "exact", "b": GOLD}}, True),
+        ({"kind": "panel", "judges": {"a": "exact", "b": "refusal"}}, False),
+        ({"kind": "gold", "otherwise": GOLD}, True),
+        ("gold", False),
+        ({"kind": "first_place", "judge_of_answers": GOLD}, True),
+        (BEHIND, True),
+    ],
+    ids=str,
+)
+def test_a_judge_of_judges_reads_whole_matches_where_one_of_them_does(judge, whole):
+    assert Judge.build(judge).whole_matches is whole
