@@ -69,12 +69,14 @@ class EvaluationPlan:
 class Workload:
     """An upper bound of work: matches, their moves, and (judge, matches that it judges, their
     seats). `moves_of`: player's name -> its moves, where that is known; else each may make all.
+    `meetings` are further matches, which set recorded answers side by side and sample none.
     """
 
     matches: int = 0
     moves: int = 0
     judged: Sequence[tuple[Judge, int, int]] = ()
     moves_of: Mapping[str, int] | None = None
+    meetings: int = 0
 
 
 class Arena(Protocol):

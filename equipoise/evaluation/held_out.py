@@ -123,14 +123,17 @@ class HeldOut(Evaluation):
         rounds = -(-self.samples // seats)
         matches = (league * len(run_plan.held_out) + 2 * len(run_plan.test)) * rounds
         meetings = len(run_plan.held_out) * self.samples * league * (league - 1) // 2
+        judges = [self.judge] if self.judge else run_plan.judges
+        if not any(judge.compares for judge in judges):
+            meetings = 0
         judged = []
-        for judge in [self.judge] if self.judge else run_plan.judges:
+        for judge in judges:
             judged.append((judge, meetings, 2) if judge.compares else (judge, matches, seats))
         tested = 2 * len(run_plan.test) * rounds * seats
         moves_of = {player.name: tested for player in run_plan.league}
         for player in run_plan.league:
             moves_of[player.name] += len(run_plan.held_out) * rounds * seats
-        return Workload(matches, matches * seats, judged, moves_of)
+        return Workload(matches, matches * seats, judged, moves_of, meetings)
 
     def measure(self, arena: Arena, t: int) -> LeagueMeasures | RoleMeasures:
         """Score and win rate of each learner at generation t, and the pay-off table of the league;

@@ -20,6 +20,7 @@ from equipoise.answer import UNFINISHED, public_match
 from equipoise.component import Component, fixed_settings, function_path, import_object
 from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
+from equipoise.models.loading import missing_kernel
 from equipoise.models.quantization import missing_package
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
@@ -239,6 +240,9 @@ class Judge(Component):
     def at(self, judge_context: JudgeContext) -> Self:
         """A copy of this judge that works in `judge_context`; raises what `prepare` does."""
         if missing := missing_package(getattr(self, "quantization", None)):
+            raise ConfigError(missing)
+        attention = getattr(self, "attention", "auto")
+        if missing := missing_kernel(attention, getattr(self, "device", "auto")):
             raise ConfigError(missing)
         judge = self.model_copy()
         judge._context = judge_context

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -60,6 +61,7 @@ READERS = {
 }
 OWN_CODE = "Its folder holds Python code, which runs here only with trust_remote_code: true"
 MASKED = ("auto", "sdpa", "flex_attention", "eager")  # attention with which answers share prompts
+FLASH = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 # Tokens of prompt and answer where the configuration does not give them, or the model's context if
 # shorter.
 LONGEST = 2048
@@ -226,6 +228,24 @@ def load_config(model: str, trust_remote_code: bool = False) -> Any:
                 "the setting out, or choose an `attention` yourself"
             )
         return config
+
+
+def missing_kernel(attention: str, device: str) -> str:
+    """A message about a kernel of attention that is not here; "" where nothing speaks against it.
+
+    Without the package transformers takes the kernel from the hub, where `kernels` is installed.
+    """
+    if attention not in FLASH:
+        return ""
+    package = FLASH[attention]
+    if find_spec(package) is None and find_spec("kernels") is None:
+        return (
+            f"attention: {attention} is by the package {package}, which is not installed; install "
+            "it, or set sdpa"
+        )
+    if choose_device(device).type == "cpu":
+        return f"attention: {attention} is not for CPUs, and device is {device}; set sdpa"
+    return ""
 
 
 def load_model(

@@ -49,13 +49,14 @@ class RunCounts:
 
 @dataclass(frozen=True)
 class RunWork:
-    """The counts of a run; its players' moves at most while it trains and when it measures, and
-    judge's name -> (matches that it judges, their seats).
+    """The counts of a run; its players' moves at most while it trains and when it measures, the
+    matches in which they make them, and judge's name -> (matches that it judges, their seats).
     """
 
     counts: RunCounts
     training_moves: Counter[str]
     measuring_moves: Mapping[str, int]
+    played_matches: int
     judged: Mapping[str, Sequence[tuple[int, int]]]
 
 
@@ -82,7 +83,7 @@ def count_work(config: RunConfig, split: PromptSplit) -> RunWork:
         held_out_prompts=len(split.held_out),
         test_prompts=len(split.test),
         matches=training.matches,
-        held_out_matches=measuring.matches,
+        held_out_matches=measuring.matches + measuring.meetings,
         judgements=judgements,
         questions_to_judges=questions,
         answers=answers,
@@ -93,7 +94,8 @@ def count_work(config: RunConfig, split: PromptSplit) -> RunWork:
         optimizer_steps_at_most=training.steps,
     )
     moves_of = measuring.moves_of or dict.fromkeys(config.players, measuring.moves)
-    return RunWork(counts, training.moves, moves_of, judged)
+    played = training.matches + measuring.matches
+    return RunWork(counts, training.moves, moves_of, played, judged)
 
 
 def longest_answer(player: Player) -> int:
@@ -307,5 +309,9 @@ def measuring_work(config: RunConfig, split: PromptSplit) -> Workload:
         judged += each.judged
         moves_of.update(each.moves_of or dict.fromkeys(config.players, each.moves))
     return Workload(
-        sum(each.matches for each in work), sum(each.moves for each in work), judged, moves_of
+        sum(each.matches for each in work),
+        sum(each.moves for each in work),
+        judged,
+        moves_of,
+        sum(each.meetings for each in work),
     )

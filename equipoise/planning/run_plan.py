@@ -15,7 +15,13 @@ from pydantic import BaseModel
 
 from equipoise.errors import ConfigError
 from equipoise.models.device import Hardware, explain_device
-from equipoise.planning.checks import check_run, device_notes, short_runs, wanted_accelerators
+from equipoise.planning.checks import (
+    check_run,
+    device_notes,
+    short_runs,
+    unshared_rows,
+    wanted_accelerators,
+)
 from equipoise.planning.config_alone import plan_without_weights
 from equipoise.planning.cost import CostEstimate, Work, costs
 from equipoise.planning.counts import RunCounts, count_work
@@ -143,7 +149,7 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     answers = counts.answers + sum(of_set.answers for of_set in sets)
     work = Work(
         answers=answers,
-        matches=counts.matches + counts.held_out_matches,
+        matches=run_work.played_matches,
         stages=config.generations + len(measured),
         examples=2 * counts.pairs_at_most + counts.episodes_at_most,
         steps=counts.optimizer_steps_at_most,
@@ -155,7 +161,7 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     assumed = missing if hardware is not None else ()
     notes = [*assumed, *checked.notes, *cut, *short_runs(config, counts), *first_step_notes(config)]
     if hardware is not None:
-        notes += idle_accelerators(config, hardware)
+        notes += [*unshared_rows(config), *idle_accelerators(config, hardware)]
     else:
         notes += device_notes(config)
         if any(estimate.device != "cpu" for estimate in estimates):
@@ -171,7 +177,7 @@ P = TypeVar("P", bound=BaseModel)
 
 
 def without_places(part: P) -> P:
-    """The part with devices and engines that need not be here left open."""
+    """The part with devices, kernels and engines that need not be here left open."""
     changed: dict[str, Any] = {}
     for name in type(part).model_fields:
         value = getattr(part, name)
@@ -179,6 +185,8 @@ def without_places(part: P) -> P:
             changed[name] = "auto"
         elif name == "liger":
             changed[name] = False
+        elif name == "attention":
+            changed[name] = "auto"
         elif isinstance(value, RemoteSampler):
             changed[name] = InProcess()
         elif isinstance(value, BaseModel):

@@ -21,6 +21,7 @@ from equipoise.models.loading import (
     check_files,
     describe,
     load_encoding,
+    missing_kernel,
     prints_date,
 )
 from equipoise.models.progress import quiet
@@ -273,6 +274,9 @@ class LocalSettings(Player):
             missing = missing_package(self.quantization)
             if missing:
                 yield missing
+            kernel = missing_kernel(self.attention, self.device)
+            if kernel:
+                yield kernel
             if self.liger and find_spec("liger_kernel") is None:
                 yield "liger: is not installed; pip install liger-kernel, or set false"
             elif self.liger and choose_device(self.device).type not in ("cuda", "xpu"):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from equipoise.ledger.ledger import MEETING
 from equipoise.planning.new_run import new_run
 from equipoise.planning.run_plan import plan
 from equipoise.runs import recipe_loader
@@ -66,7 +67,7 @@ def planned_and_played(run: RunDirectory) -> tuple[dict[str, int], dict[str, int
         "matches": len(matches["train"]),
         "held_out_matches": len(matches["held_out"]) + len(matches["test"]),
         "judgements": len(judgements),
-        "answers": sum(len(match.turns) for match in every),
+        "answers": sum(len(match.turns) for match in every if match.game != MEETING),
         "pairs_at_most": pairs,
     }
     return {name: getattr(counts, name) for name in played}, played

@@ -16,7 +16,7 @@ from equipoise.learners import automatic
 from equipoise.learners.preference_learner import Preference
 from equipoise.models import quantization
 from equipoise.models.adapters import Lora
-from equipoise.models.loading import describe, load_model
+from equipoise.models.loading import FLASH, describe, load_model
 from equipoise.planning.phases import phases
 from equipoise.players import local_settings
 from equipoise.players.base import Player
@@ -97,9 +97,9 @@ def test_liger_leaves_the_head_alone(monkeypatch):
 
 @pytest.mark.long
 def test_attention_that_shares_no_prompt_is_named_once(command):
-    plan = ["plan", "quickstart", "-s", "policy.attention={}"]
+    plan = ["plan", "quickstart", "--on", "1xH100-80GB", "-s"]
     for attention, count in (("flash_attention_2", 1), ("flex_attention", 0)):
-        done = command(*plan[:-1], plan[-1].format(attention))
+        done = command(*plan, f"policy.attention={attention}")
         assert (done.out + done.err).count("computed once for each answer") == count
 
 
@@ -114,6 +114,21 @@ def test_flash_attention_is_refused_where_it_is_not_installed():
     """In place of another kernel that would compute the same more slowly."""
     with pytest.raises(ModelError, match="FlashAttention2 has been toggled on, but"):
         load_model("builtin", device="cpu", attention="flash_attention_2")
+
+
+@pytest.mark.skipif(find_spec("flash_attn") is not None, reason="it is installed")
+@pytest.mark.parametrize("place", ["policy", "judge"])
+def test_a_plan_refuses_flash_attention_where_it_is_not_installed(command, place, monkeypatch):
+    judge = "judge={kind: reward_model, model: builtin, head: lm_head}"
+    set_judge = ["-s", judge] if place == "judge" else []
+    given = [*set_judge, "-s", f"{place}.attention=flash_attention_2"]
+    done = command("plan", "quickstart", *given)
+    assert done.code == 2
+    assert "flash_attention_2 is by the package flash_attn, which is not installed" in done.err
+    monkeypatch.setitem(FLASH, "flash_attention_2", "math")  # as if it were
+    done = command("plan", "quickstart", *given)
+    assert done.code == 2
+    assert "flash_attention_2 is not for CPUs, and device is auto; set sdpa" in done.err
 
 
 def test_a_plan_counts_the_shorter_base():

@@ -5,6 +5,7 @@ with LoRA, or the plan says what it needs.
 from dataclasses import replace
 
 import pytest
+from recorded_run import planned_and_played
 
 from equipoise.api import functions as api
 from equipoise.learners.base import Learner
@@ -16,9 +17,15 @@ from equipoise.planning.phases import phases
 from equipoise.planning.trial import WorkShape, foresee, try_model
 from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Message, Prompt, user
 
 CARD = 80e9
+PANEL = {
+    "kind": "panel",
+    "how": "majority",
+    "judges": {"l": "shorter", "v": "repetition", "r": "exact"},
+}
 # Of Qwen2.5-7B, with an adapter of rank 16 on all linear layers.
 SEVEN = Description(
     parameters=7_615_616_512,
@@ -408,6 +415,24 @@ def test_judging_counts_where_nobody_learns():
     }
     counts = api.plan(recipe).counts
     assert counts.judgements == counts.matches + counts.held_out_matches > counts.held_out_matches
+
+
+@pytest.mark.parametrize("judge", ["shorter", PANEL], ids=["scores", "compares"])
+def test_the_plan_counts_held_out_answers_that_are_set_side_by_side(judge, tmp_path):
+    texts = {"a": ["x yy", "z zz zzz", "q"], "b": ["xx", "z"], "c": ["x y z w"]}
+    settings = {
+        "players": {name: {"kind": "scripted", "texts": own} for name, own in texts.items()},
+        "prompts": [{"prompt": f"Question {i}?", "answer": "x"} for i in range(12)],
+        "prompts.held_out": 5,
+        "evaluate.samples": 2,
+        "judge": judge,
+    }
+    run = api.run("arena", settings, tmp_path / "run", progress=False)
+    with RunDirectory.read(run.path) as opened:
+        planned, played = planned_and_played(opened)
+    assert planned == played
+    answers, meetings = 3 * 5 * 2, 3 * 5 * 2 if judge is PANEL else 0
+    assert played["held_out_matches"] == answers + meetings
 
 
 def test_a_model_is_tried_within_its_own_context(tmp_path):
