@@ -161,7 +161,7 @@ class Gated(Judge):
         return msgspec.structs.replace(match, seats=seats, turns=turns)
 
     def _gates(self, seat: str) -> bool:
-        """Whether the gate is for this seat's answers."""
+        """True where the gate is for this seat's answers."""
         return self.roles is None or self.judge_context.game.role(seat) in self.roles
 
     def combined(self, match: Match, gate: Judgement, inner: Judgement | None) -> Judgement:
