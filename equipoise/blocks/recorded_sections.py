@@ -141,10 +141,12 @@ class CardAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MatchCard:
-    """One match to look at. `reason` says why it is unjudged, when it is."""
+    """One match to look at. `id` names it for its reader; `generation` is None where answers are of
+    no run's generation; `reason` says why it is unjudged, when it is.
+    """
 
     id: str
-    generation: int
+    generation: int | None
     split: str
     prompt: tuple[Message, ...]
     answers: tuple[CardAnswer, ...]

@@ -106,7 +106,7 @@ class Cards:
     """Matches to browse; `total` is how many the run holds, of which `rows` are a sample.
 
     `folded` is what stands in their place until a reader asks for them; `source` says what they are
-    a choice of.
+    a choice of; `by` is what their badges tell, where not the run's parts.
     """
 
     kind: ClassVar[str] = "cards"
@@ -114,6 +114,7 @@ class Cards:
     total: int
     folded: str = ""
     source: str = ""
+    by: str = "Split"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from equipoise.blocks.section import (
     number,
 )
 from equipoise.evaluation.attack_texts import CLOSED_BY
-from equipoise.evaluation.attacked_judge import FEWEST, AttackedJudge, AttackResult
-from equipoise.evaluation.trained_attacker import TrainedAttack
+from equipoise.evaluation.attacked_judge import FEWEST, AttackedAnswer, AttackedJudge, AttackResult
+from equipoise.evaluation.trained_attacker import TrainedAnswer, TrainedAttack
 from equipoise.payoffs.intervals import Interval
 from equipoise.ratings.base import Rating
 from equipoise.report.comparison_page import amount_text, bounds_text, difference_text, p_text
@@ -60,8 +60,8 @@ def attack_page(
         gate_section(gate),
     ]
     return Page(
-        f"Attacks on {first.title}",
-        f"truth: {first.truth}",
+        f"Attacks on {first.title.removesuffix(' alone')}",
+        f"held fixed as the truth: {first.truth}",
         now.strftime("%Y-%m-%d %H:%M UTC"),
         tuple(sections),
         tuple(notes),
@@ -74,8 +74,9 @@ def verdict_section(judge: AttackedJudge) -> Section:
     gained = "none shown"
     note = "by a scripted attack, at no gain of truth"
     if greatest is not None:
-        gained = gain_text(greatest.gain, judge.is_share)
-        note = f"{greatest.name} ({greatest.attack.about})"
+        gained = amount_text(greatest.gain.mean, judge.is_share, sign=True)
+        rest = gain_text(greatest.gain, judge.is_share).removeprefix(gained).strip()
+        note = f"{rest}, by {greatest.attack.about}, on {greatest.base} answers"
     passing = ", ".join(result.attack.name for result in judge.hollow) or "none"
     tiles = (
         Tile("score gained", gained, note),
@@ -131,7 +132,7 @@ def attacks_section(judge: AttackedJudge) -> Section:
         blocks.append(figure)
     blocks.append(Table(COLUMNS, rows))
     lead = (
-        f"Gains are paired by prompt. The truth is {judge.truth}, taken of the same texts. "
+        f"Gains are paired by prompt. Held fixed as the truth: {judge.truth}, on the same texts. "
         "Beside each 95 % interval stands the wider one that holds together with all others; the "
         "truth's has that level, too. Corrected p is a sign-flip test after Holm's correction. An "
         "exploit is one of length where empty sentences gain as much by the same length."
@@ -191,29 +192,33 @@ def exploit_sections(judge: AttackedJudge) -> Iterator[Section]:
         yield Section("exploits", "Exploits to read", reason=reason)
     for kind, results in by_kind.items():
         cards = list(exploit_cards(results))
-        block = Cards([card_row(card) for card in cards], len(cards), source="the clearest texts")
+        rows = [card_row(card) for card in cards]
+        block = Cards(rows, len(cards), source="the clearest texts", by="Finding")
         lead = f"What usually closes it: {CLOSED_BY[kind]}.".replace("`", "")
         yield Section(f"exploits-{kind}", f"Exploits: {kind}", (block,), lead)
 
 
 def exploit_cards(results: Sequence[AttackResult]) -> Iterator[MatchCard]:
-    """A card for each of the answers that show an exploit best."""
-    for result in results:
-        for answer in result.texts[:MOST_SHOWN]:
+    """A card for each of the answers that show an exploit best: first one of every attack."""
+    for place in range(MOST_SHOWN):
+        for result in results:
+            if place >= len(result.texts):
+                continue
+            answer = result.texts[place]
             yield MatchCard(
-                f"{result.name}: {answer.prompt.id}",
-                0,
+                f"{result.attack.about}: {scored(answer)}",
+                None,
                 result.word,
                 answer.prompt.messages,
                 (
                     CardAnswer(
-                        player=f"{result.base} answer",
+                        player=f"the {result.base} answer",
                         text=answer.before,
                         score=answer.score_before,
                         note=truth_note(answer.truth_before),
                     ),
                     CardAnswer(
-                        player=result.attack.name,
+                        player="rewritten" if result.attack.keeps else "in its place",
                         text=answer.after,
                         score=answer.score_after,
                         note=truth_note(answer.truth_after),
@@ -256,7 +261,8 @@ def trained_section(trained: Sequence[TrainedAttack]) -> Section:
     if tricks:
         columns = ("judge", "trick", "at the start", "at the end", "what usually closes it")
         blocks.append(Table(columns, tuple(tricks), "Tricks that its answers show"))
-    blocks.append(Cards([card_row(card) for card in cards], len(cards), source="the largest gains"))
+    rows_shown = [card_row(card) for card in cards]
+    blocks.append(Cards(rows_shown, len(cards), source="the largest gains", by="Finding"))
     lead = (
         "A copy of the model was trained for the judge's score alone, without a pull to its start, "
         "and measured on held-out prompts: gains are paired with the start's answers, at 95 %."
@@ -292,8 +298,14 @@ def trained_cards(attack: TrainedAttack) -> Iterator[MatchCard]:
             score=answer.score_after,
             note=truth_note(answer.truth_after),
         )
-        name = f"{attack.title}: {answer.prompt.id}"
-        yield MatchCard(name, 0, attack.word, answer.prompt.messages, (before, after))
+        name = f"against {attack.title}: {scored(answer)}"
+        yield MatchCard(name, None, attack.word, answer.prompt.messages, (before, after))
+
+
+def scored(answer: AttackedAnswer | TrainedAnswer) -> str:
+    """The score that a text gained, in words."""
+    gain = answer.score_after - answer.score_before
+    return f"score {gain:+.2f}" if math.isfinite(gain) else "no score"
 
 
 def truth_note(truth: float) -> str:

@@ -405,7 +405,7 @@ def question_cards(arms: Sequence[Arm], measure: str) -> Iterator[MatchCard]:
                 )
                 prompt = shown.prompt
         if len(answers) > 1:
-            yield MatchCard(item, 0, measure, prompt, tuple(answers))
+            yield MatchCard(item, None, measure, prompt, tuple(answers))
 
 
 def spread_of(card: MatchCard) -> float:
