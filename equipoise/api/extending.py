@@ -116,7 +116,7 @@ def check_allowed(key: str, origin: str) -> None:
 
 
 def notes_on_rows(origins: Mapping[str, str]) -> Iterator[str]:
-    """What another number of answers at once changes."""
+    """A note where another number of answers at once changes them."""
     for key in origins:
         if ROWS.fullmatch(key):
             yield (

@@ -183,6 +183,13 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         return read_record(cls, facts, "a measurement")
 
+    @classmethod
+    def taken_names(cls) -> set[str]:
+        """The names of its numbers on pages, in tables and in trackers, in small letters and joined."""
+        rows = [name for row in cls.quantities for name in (row.title, row.key) if name]
+        names = ("generation", "player", "name", "judge", *cls.__struct_fields__, *rows)
+        return {name.lower().replace(" ", "_") for name in names}
+
     def with_added(self, added: Mapping[str, Mapping[str, Estimate]]) -> Self:
         """The record with the numbers of further measures."""
         return msgspec.structs.replace(self, added={name: dict(row) for name, row in added.items()})

@@ -76,7 +76,7 @@ class TokenGrammar:
         self._vocabulary = vocabulary
 
     def allowed(self) -> np.ndarray:
-        """Whether each token may come next, [V] of bool."""
+        """True for each token that may come next, [V] of bool."""
         return np.frombuffer(self._matcher.compute_logit_bias(), np.uint8) != 0
 
     def take(self, token: int) -> bool:

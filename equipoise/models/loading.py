@@ -579,6 +579,6 @@ def _inner(rule: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def is_character_map(rule: Mapping[str, Any]) -> bool:
-    """Whether the length of the map's index, which comes first, can be right."""
+    """True if the length of the map's index, which comes first, can be right."""
     content = base64.b64decode(rule.get("precompiled_charsmap") or "")
     return 0 < int.from_bytes(content[:4], "little") <= len(content) - 4

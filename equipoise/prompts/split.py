@@ -163,8 +163,9 @@ def fit_counts(
 ) -> tuple[Prompts, tuple[str, ...]]:
     """(the settings with counts that the source has, the changes in words).
 
-    Only with `shrink`: at most a fifth is held out, a tenth kept for the test, the rest dealt.
-    Raises DataError where a generation would have none.
+    Only with `shrink`: at most a fifth is held out and a tenth kept for the test. Where
+    as many as asked for could be set aside, a note names the settings. Raises DataError where a
+    generation would have none.
     """
     if not prompts.shrink:
         return prompts, ()
@@ -195,7 +196,16 @@ def fit_counts(
             f"least {turns + sum(map(bool, wanted.values()))}, and {count} are there"
             f"{_reasons(dropped)}; give more prompts"
         )
-    return prompts.model_copy(update=fitted), changed_counts(prompts, fitted, count)
+    changes = changed_counts(prompts, fitted, count)
+    lowered = [name for name, size in wanted.items() if fitted[name] < size]
+    most = (count - sum(wanted.values())) // turns
+    if lowered and most >= 1:
+        kept = " and ".join(f"prompts.{name}={wanted[name]}" for name in lowered)
+        changes += (
+            f"{kept} can be had with prompts.shrink=false and prompts.per_generation={most} at "
+            "most",
+        )
+    return prompts.model_copy(update=fitted), changes
 
 
 def changed_counts(prompts: Prompts, fitted: Mapping[str, int], count: int) -> tuple[str, ...]:

@@ -512,10 +512,16 @@ class RunConfig(Settings):
             )
         self._check_sets()
         names = [part.name for part in self.measures]
+        taken = evaluation.measures_in(self.game).taken_names()
         for place, part in enumerate(self.measures):
             if not self.prompts.held_out:
                 raise ValueError(
                     f"prompts.held_out: is 0, so measures.{place} has nothing to measure"
+                )
+            if part.name.lower().replace(" ", "_") in taken:
+                raise ValueError(
+                    f"measures.{place}: '{part.name}' is what evaluate: {evaluation.kind} calls a "
+                    "number of its own; give it another title"
                 )
             if names.index(part.name) < place:
                 raise ValueError(

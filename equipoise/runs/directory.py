@@ -144,7 +144,7 @@ class RunDirectory:
 
     @property
     def is_own(self) -> bool:
-        """Whether this user began the run here, or agreed to it."""
+        """True if this user began the run here, or agreed to it."""
         return consent.is_own(self.ledger, self.effects())
 
     def players_anywhere(self) -> dict[str, Player]:

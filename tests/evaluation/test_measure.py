@@ -124,6 +124,10 @@ def test_an_answers_length_leaves_its_thoughts_out():
     ("measures", "says"),
     [
         ("[length, length]", "measures.1: another measure is called 'length'; give it a title"),
+        ("[{judge: shorter, title: Held-out score}]", "measures.0: 'Held-out score' is what eval"),
+        ("[length, {judge: shorter, title: exploitability}]", "measures.1: 'exploitability' is w"),
+        ("[{kind: length, title: score}]", "held_out calls a number of its own; give it another"),
+        ("[{kind: length, title: player}]", "give it another title"),
         ("[lenght]", "did you mean"),
         ("[{kind: pairwise, model: {kind: scripted, text: a}}]", "unknown kind 'pairwise'"),
         ("[{title: x}]", "needs a mapping with 'kind'"),

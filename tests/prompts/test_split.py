@@ -12,7 +12,7 @@ from equipoise.errors import DataError
 from equipoise.prompts.base import Blank, PromptSource, Shuffle
 from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.row_prompts import to_prompt
-from equipoise.prompts.split import PromptSplit, content, fit_counts, split
+from equipoise.prompts.split import PromptSplit, content, fit_counts, split, split_source
 from equipoise.types import Message, Prompt, user
 
 
@@ -282,6 +282,25 @@ def test_prompts_that_were_dropped_are_counted_where_too_few_are_left():
         fit_counts(kept, PromptSource(prompts(" ", "\n")), 1)
     with pytest.raises(DataError, match=r"\(dropped: 2 empty\)"):
         split(PromptSource(prompts(" ", "\n")), generations=1, per_generation=1, held_out=1, seed=0)
+
+
+def test_a_held_out_count_that_is_lowered_says_how_it_can_be_had():
+    asked = {"path": "x", "held_out": 30, "shrink": True}
+    source = PromptSource(numbered(60))
+    fitted, notes = fit_counts(Files.model_validate(asked), source, 3)
+    assert (fitted.held_out, fitted.per_generation) == (12, 16)
+    assert "prompts.held_out 30 → 12" in notes[0]
+    assert notes[1] == (
+        "prompts.held_out=30 can be had with prompts.shrink=false and "
+        "prompts.per_generation=10 at most"
+    )
+    exact = Files.model_validate({**asked, "shrink": False, "per_generation": 10})
+    result = split_source(source, exact, 3, 0)
+    assert (len(result.held_out), [len(part) for part in result.parts]) == (30, [10, 10, 10])
+    with pytest.raises(DataError, match="too few prompts"):
+        split_source(source, exact.model_copy(update={"per_generation": 11}), 3, 0)
+    _, notes = fit_counts(Files.model_validate({**asked, "held_out": 58}), source, 3)
+    assert len(notes) == 1, "nothing would be left to train on"
 
 
 def with_repeats():
