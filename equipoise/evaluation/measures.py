@@ -185,7 +185,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def taken_names(cls) -> set[str]:
-        """The names of its numbers on pages, in tables and in trackers, in small letters and joined."""
+        """The names of its numbers on pages, in tables and in trackers, as trackers write them."""
         rows = [name for row in cls.quantities for name in (row.title, row.key) if name]
         names = ("generation", "player", "name", "judge", *cls.__struct_fields__, *rows)
         return {name.lower().replace(" ", "_") for name in names}
