@@ -8,7 +8,7 @@ same call goes on from there and pays for nothing twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,7 @@ from equipoise.system.plugins import plugin_table
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
 TEACHER = "teacher"
+MODEL = "model"  # the folder of the trained model, below the one of traces
 
 
 @dataclass(frozen=True)
@@ -84,17 +85,17 @@ def cold_start(
     """
     matches = TeacherMatches(config, teacher, candidates, count)
     config.game.check()
-    out.mkdir(parents=True, exist_ok=True)
+    with Folder.open(out, make=True) as files:
+        if train is not None and files.has(MODEL):  # a link could lead to a folder of the user's
+            files.inner(MODEL).close()
     monitor = monitor or Silent()
     judged = matches.play(out, monitor)
-    with (out / "candidates.jsonl").open("w", encoding="utf-8") as lines:
-        for row in matches.rows(judged):
-            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+    write_rows(matches.rows(judged), out / "candidates.jsonl")
     traces = matches.select_traces(judged, least)
-    write_traces(traces, out / "traces.jsonl")
+    write_rows((trace.row() for trace in traces), out / "traces.jsonl")
     model = None
     if train is not None:
-        model = train_on_traces(train, traces, out / "model", training, config, monitor)
+        model = train_on_traces(train, traces, out / MODEL, training, config, monitor)
     return ColdStart(
         traces=out / "traces.jsonl",
         prompts=len(matches.prompts),
@@ -322,7 +323,6 @@ class TeacherMatches:
         return [turn for turn in match.turns if role(turn.seat) == self._role]
 
 
-def write_traces(traces: Sequence[Trace], file: Path) -> None:
-    """One JSON line a trace; the file appears whole or not at all."""
-    rows = (json.dumps(trace.row(), ensure_ascii=False) + "\n" for trace in traces)
-    write_text(file, "".join(rows))
+def write_rows(rows: Iterable[Mapping[str, Any]], file: Path) -> None:
+    """One JSON line a row; the file appears whole or not at all."""
+    write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

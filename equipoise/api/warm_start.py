@@ -15,11 +15,13 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
+import msgspec
 from pydantic import Field
 
 from equipoise import seeds
@@ -33,7 +35,8 @@ from equipoise.players.local import Local
 from equipoise.players.local_actor import LocalActor
 from equipoise.players.population import Population
 from equipoise.runs.monitor import Monitor, Silent
-from equipoise.system.folder import write_folder
+from equipoise.system.files import faults
+from equipoise.system.folder import Folder
 from equipoise.types import Message, Move, View
 
 GATES = "gates.json"
@@ -228,57 +231,77 @@ def warm_start(
     Args: model: hub id, folder, GGUF file or packaged name; overwrite: teach it anew. The folder
     appears whole or not at all, also where gates are not met; `check_gates` stops there.
     """
-    folder = place / f"{start.kind}-{start.digest(model)}"
-    if (folder / GATES).is_file() and not overwrite:
-        return read_start(folder)
+    name = f"{start.kind}-{start.digest(model)}"
+    with Folder.open(place, make=True) as starts:
+        if starts.has(name) and not overwrite:
+            with starts.inner(name) as files:
+                if files.has(GATES):
+                    return read_start(files)
+        starts.write_folder(name, partial(teach, start, model, monitor or Silent()))
+        with starts.inner(name) as files:
+            return replace(read_start(files), was_there=False)
+
+
+def teach(start: WarmStart, model: str, monitor: Monitor, draft: Path) -> None:
+    """Teach a start's adapters into an empty folder, and write there which gates they meet."""
     began = time.monotonic()
-    monitor = monitor or Silent()
     resources = Resources()
     student = StartModel(model, start, resources)
     monitor.stage("rows")
     rows = start.rows(student)
-    examples = {name: len(of_player) for name, of_player in rows.items()}
-
-    def write(draft: Path) -> None:
-        for name, of_player in rows.items():
-            fine_tune(
-                model,
-                of_player,
-                draft / name,
-                start.training,
-                seed=start.seed,
-                max_length=start.max_length,
-                lora=start.lora,
-                resources=resources,
-                monitor=monitor,
-            )
-        monitor.stage("gates")
-        gates = start.gates(student, {name: draft / name for name in rows})
-        taught = {
-            "gates": [asdict(gate) for gate in gates],
-            "examples": examples,
-            "seconds": round(time.monotonic() - began, 1),
-            "start": start.model_dump(mode="json"),
-        }
-        text = json.dumps(taught, indent=2, ensure_ascii=False)
-        (draft / GATES).write_text(f"{text}\n", encoding="utf-8")
-
-    write_folder(folder, write)
-    made = read_start(folder)
-    return TaughtStart(folder, made.adapters, made.gates, made.seconds, examples)
+    for name, of_player in rows.items():
+        fine_tune(
+            model,
+            of_player,
+            draft / name,
+            start.training,
+            seed=start.seed,
+            max_length=start.max_length,
+            lora=start.lora,
+            resources=resources,
+            monitor=monitor,
+        )
+    monitor.stage("gates")
+    gates = start.gates(student, {name: draft / name for name in rows})
+    taught = {
+        "gates": [asdict(gate) for gate in gates],
+        "examples": {name: len(of_player) for name, of_player in rows.items()},
+        "seconds": round(time.monotonic() - began, 1),
+        "start": start.model_dump(mode="json"),
+    }
+    text = json.dumps(taught, indent=2, ensure_ascii=False)
+    (draft / GATES).write_text(f"{text}\n", encoding="utf-8")
 
 
-def read_start(folder: Path) -> TaughtStart:
-    """The start that was taught into a folder. Raises DataError where it is none."""
+def read_start(files: Folder) -> TaughtStart:
+    """The start that was taught into a folder, which may be a stranger's.
+
+    Raises DataError where it is none or is damaged, RunError where it holds other than plain files
+    and folders.
+    """
+    folder = files.path
+    files.check(of="a start")
     try:
-        record = json.loads((folder / GATES).read_text(encoding="utf-8"))
-        gates = [Gate(**gate) for gate in record["gates"]]
-        examples = dict(record["examples"])
-        seconds = float(record["seconds"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        record = msgspec.convert(json.loads(files.read(GATES)), _Record)
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{folder / GATES}: is no record of a warm start ({error})") from error
-    adapters = {name: folder / name for name in examples}
-    return TaughtStart(folder, adapters, gates, seconds, examples, was_there=True)
+    for name in record.examples:
+        if not files.is_folder(name):
+            raise DataError(f"{folder}: has no adapter {name}; --overwrite teaches it anew")
+    if messages := faults(folder):
+        raise DataError(f"{messages[0]}; --overwrite teaches it anew")
+    adapters = {name: folder / name for name in record.examples}
+    return TaughtStart(
+        folder, adapters, record.gates, record.seconds, record.examples, was_there=True
+    )
+
+
+class _Record(msgspec.Struct):
+    """What a start's GATES holds, beside its settings."""
+
+    gates: list[Gate]
+    examples: dict[Annotated[str, msgspec.Meta(pattern=r"^[\w-]+\Z")], int]
+    seconds: float
 
 
 def check_gates(taught: TaughtStart) -> None:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,16 +29,19 @@ from torch.distributed.tensor import DTensor
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.errors import ConfigError, EquipoiseError, RunError, first_line
 from equipoise.learners.launch import LAUNCH
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 from equipoise.models.progress import report_progress
 from equipoise.system.files import sync, sync_tree
-from equipoise.system.folder import write_text
+from equipoise.system.folder import Folder
 
 # A checkpoint folder holds a file of this name once everything else in it is written.
 COMPLETE = "complete"
+CHECKPOINT = "checkpoint-"  # the beginning of its name, before the number of its step
+TRAINING = "training.json"  # beside checkpoints: the training that they are of
+STATE = "trainer_state.json"  # in a checkpoint: the Trainer's own
 # Parts of the Trainer's own log that a line of metrics repeats.
 KEPT = ("step", "loss", "grad_norm", "learning_rate")
 
@@ -127,13 +130,14 @@ class AnswerTrainer(Trainer):
             )
         batch_size = args.per_device_train_batch_size
         filled: Any = [*rows, *_filling(rows, batch_size, args.world_size)]
+        self.events = _Events(log, at_start)
         super().__init__(
             model,
             args,
             data_collator=Rows.collate,
             train_dataset=filled,
             eval_dataset=[*held_out] or None,  # type: ignore[arg-type]
-            callbacks=[_Events(log, at_start)],
+            callbacks=[self.events],
         )
         for silent in (PrinterCallback, ProgressCallback):
             self.remove_callback(silent)
@@ -356,6 +360,10 @@ class _Events(TrainerCallback):
     ) -> None:
         self.log = log
         self.at_start = at_start
+        self.has_begun = False  # whether a step has, after all of a checkpoint is read
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.has_begun = True
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.at_start is not None:
@@ -374,47 +382,91 @@ class _Events(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         PartialState().wait_for_everyone()  # each process has written its part
         if state.is_world_process_zero:
-            mark_complete(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+            mark_complete(Path(args.output_dir) / f"{CHECKPOINT}{state.global_step}")
 
 
 # -- checkpoints
 
 
 def resumable(scratch: Path, identity: str) -> Path | None:
-    """The newest complete checkpoint of the training `identity`; deletes all others."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    note = scratch / "training.json"
+    """The newest complete checkpoint of the training `identity`; removes all others.
+
+    A run may be a stranger's, so anything can lie there.
+    """
+    with (
+        Folder.open(scratch.parent, make=True) as home,
+        home.inner(scratch.name, make=True) as files,
+    ):
+        is_known = _recorded_identity(files) == identity
+        complete = [name for name in files.names() if is_known and _is_complete(files, name)]
+        for name in files.names():
+            is_other = name.startswith(CHECKPOINT) or (not is_known and files.is_folder(name))
+            if is_other and name not in (*complete, LAUNCH):
+                files.remove(name)
+        if not is_known:
+            files.write(TRAINING, json.dumps({"identity": identity}))
+        newest = max(complete, key=_step_of, default=None)
+        if newest is None:
+            return None
+        with files.inner(newest) as checkpoint:
+            name_best_here(checkpoint)
+    return scratch / newest
+
+
+def _recorded_identity(files: Folder) -> Any:
+    """The identity of the training whose checkpoints lie in a folder, None where none is noted."""
+    if not files.has(TRAINING):
+        return None
     try:
-        known = json.loads(note.read_bytes())["identity"]
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        known = None  # a checkpoint that a crash left without it is not used
-    if known != identity:
-        for old in scratch.iterdir():
-            if old.is_dir() and old.name != LAUNCH:
-                shutil.rmtree(old)
-        write_text(note, json.dumps({"identity": identity}))
-    complete: list[Path] = []
-    for folder in scratch.glob("checkpoint-*"):
-        if (folder / COMPLETE).is_file():
-            complete.append(folder)
-        else:
-            shutil.rmtree(folder)
-    newest = max(complete, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
-    if newest is not None:
-        name_best_here(newest)
-    return newest
+        return json.loads(files.read(TRAINING))["identity"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None  # a checkpoint that a crash left without it is not used
 
 
-def name_best_here(checkpoint: Path) -> None:
+def _is_complete(files: Folder, name: str) -> bool:
+    step = name.removeprefix(CHECKPOINT)
+    if not (name.startswith(CHECKPOINT) and step.isascii() and step.isdigit() and len(step) < 20):
+        return False
+    if not files.is_folder(name):
+        return False
+    with files.inner(name) as checkpoint:
+        return checkpoint.has(COMPLETE)
+
+
+def _step_of(name: str) -> int:
+    return int(name.removeprefix(CHECKPOINT))
+
+
+def name_best_here(checkpoint: Folder) -> None:
     """Name the best checkpoint by its place now: the run may have been moved since it was kept."""
-    file = checkpoint / "trainer_state.json"
-    if not file.is_file():
+    if not checkpoint.has(STATE):
         return
-    state = json.loads(file.read_bytes())
-    best = state.get("best_model_checkpoint")
+    try:
+        state = json.loads(checkpoint.read(STATE))
+        best = state["best_model_checkpoint"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return  # what the Trainer makes of it is said by `going_on_from`
     if best is not None:
-        state["best_model_checkpoint"] = str(checkpoint.parent / Path(best).name)
-        write_text(file, json.dumps(state))
+        here = checkpoint.path.parent / Path(str(best)).name
+        state["best_model_checkpoint"] = str(here)
+        checkpoint.write(STATE, json.dumps(state))
+
+
+@contextmanager
+def going_on_from(checkpoint: Path | None, trainer: AnswerTrainer) -> Iterator[None]:
+    """Raises RunError, which names the checkpoint, where what fails is reading it."""
+    try:
+        yield
+    except (EquipoiseError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if checkpoint is None or trainer.events.has_begun:
+            raise
+        raise RunError(
+            f"{checkpoint}: the training cannot go on from this checkpoint "
+            f"({type(error).__name__}: {first_line(error)}). Remove the folder: `equipoise resume` "
+            "then trains from an older one, or from the start"
+        ) from error
 
 
 def mark_complete(checkpoint: Path) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import msgspec
 import numpy as np
 from pydantic import Field
 
@@ -216,7 +217,7 @@ def fine_tune(
     """
     if settings.launch is not None and not batch.launched:
         return learn_in_processes(settings, settings.launch, batch)
-    from equipoise.learners.answer_trainer import AnswerTrainer, resumable
+    from equipoise.learners.answer_trainer import AnswerTrainer, going_on_from, resumable
     from equipoise.models.loading import written_dtype
     from equipoise.models.progress import quiet
 
@@ -250,7 +251,8 @@ def fine_tune(
                 log=batch.log,
                 at_start=None if checkpoint else lambda: start.score(trainer),
             )
-            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+            with going_on_from(checkpoint, trainer):
+                trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
         trainer.assert_finite()
         end = trainer.logprobs(start.probes)
         if settings.rounding == "stochastic":
@@ -332,6 +334,13 @@ def _identity(settings: FineTuning, rows: Sequence[Row], objective: Objective, s
     return digest.hexdigest()
 
 
+class _StartScores(msgspec.Struct):
+    """What the file of `StartScores` holds."""
+
+    identity: str
+    logprobs: list[list[float]]
+
+
 class StartScores:
     """The probes' log-probabilities before a training's first step, kept for its resumption."""
 
@@ -349,10 +358,12 @@ class StartScores:
     def write_probes(self, folder: Path, end: Sequence[Sequence[float]], exact: bool) -> None:
         """Write the probes for the hand-over, with `end`, their scores after the last step."""
         start = None
-        with suppress(FileNotFoundError, ValueError):
-            content = json.loads(self.file.read_bytes())
-            if content["identity"] == self.identity:
-                start = content["logprobs"]
+        with suppress(FileNotFoundError, ValueError, RecursionError):
+            content = msgspec.convert(json.loads(self.file.read_bytes()), _StartScores)
+            sizes = [len(row.answers.answers) for row in self.probes]
+            is_of_these = list(map(len, content.logprobs)) == sizes
+            if content.identity == self.identity and is_of_these:
+                start = content.logprobs
         answers = [row.answers for row in self.probes]
         write_probes(folder, answers, start, end, exact=exact)
 

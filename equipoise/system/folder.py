@@ -134,10 +134,11 @@ class Folder:
             raise self._refusal(name, kind)
         return facts.st_size
 
-    def check(self, *, but: Collection[str] = ()) -> None:
+    def check(self, *, but: Collection[str] = (), of: str = "a run") -> None:
         """Raises RunError, which names it, where anything below is no plain file or folder.
 
-        `but`: names in the folder itself that are looked at elsewhere.
+        `but`: names in the folder itself that are looked at elsewhere; `of`: what it is the folder
+        of, for the message.
         """
         foreign = [(name, kind) for name, kind in self._foreign(DEEPEST) if name not in but]
         if not foreign:
@@ -145,7 +146,7 @@ class Folder:
         (name, kind), *others = foreign
         more = f" (and {len(others):,} more)" if others else ""
         raise RunError(
-            f"{self.path / name}: is {kind}{more}; a run holds plain files and folders alone, so "
+            f"{self.path / name}: is {kind}{more}; {of} holds plain files and folders alone, so "
             "nothing in it was opened. Take it out, or put what it stands for in its place"
         )
 

@@ -4,9 +4,10 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from hostile_files import Outside
 
 from equipoise.api import cold_start
-from equipoise.api.cold_start import TeacherMatches, Trace, teacher_named, write_traces
+from equipoise.api.cold_start import TeacherMatches, Trace, teacher_named, write_rows
 from equipoise.errors import ConfigError, DataError
 from equipoise.learners.sft_learner import SFT
 from equipoise.runs import recipe_loader
@@ -92,7 +93,7 @@ def test_the_best_play_on_each_prompt_is_kept(config, matches):
 
 def test_traces_are_written_for_trl(tmp_path):
     trace = Trace((user("Ł?"),), "so", "file", {"mutual": 0.5})
-    write_traces([trace, trace], tmp_path / "traces.jsonl")
+    write_rows([trace.row(), trace.row()], tmp_path / "traces.jsonl")
     text = (tmp_path / "traces.jsonl").read_text()
     assert "Ł" in text
     assert text.count("\n") == 2
@@ -124,6 +125,26 @@ def test_traces_lie_where_they_are_asked_for_and_are_not_played_twice(command, t
     rows = (tmp_path / "a" / "b" / "candidates.jsonl").read_text().splitlines()
     assert len(rows) == 4
     assert (tmp_path / "a" / "b" / "traces.jsonl").is_file()
+
+
+@pytest.mark.long
+def test_links_in_the_folder_of_traces_are_not_followed(command, tmp_path):
+    line = "assistance traces gtalign_clerks --teacher clerk --count 2 --candidates 1 --out t"
+    outside = Outside(tmp_path / "outside")
+    (tmp_path / "t").mkdir()
+    for name in ("traces.jsonl", "candidates.jsonl"):
+        (tmp_path / "t" / name).symlink_to(outside.file)
+    (tmp_path / "t" / "model").symlink_to(outside.folder)
+    refused = command(*line.split(), "--train", "builtin")
+    assert refused.code == 2
+    assert "t/model: is a link" in refused.err
+    (tmp_path / "t" / "model").unlink()
+    done = command(*line.split())
+    assert done.code == 0, done.err
+    assert outside.changes() == []
+    for name in ("traces.jsonl", "candidates.jsonl"):
+        assert not (tmp_path / "t" / name).is_symlink()
+        assert len((tmp_path / "t" / name).read_text().splitlines()) == 2
 
 
 @pytest.mark.long

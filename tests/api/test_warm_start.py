@@ -4,12 +4,14 @@ import json
 from typing import Literal
 
 import pytest
+from hostile_files import KINDS, Outside, can_make_devices
 
 from equipoise.api.own_statements import own_statements
 from equipoise.api.warm_start import Gate, WarmStart, check_gates, read_start, warm_start
 from equipoise.environments.forms.answer_forms import form_of
 from equipoise.environments.forms.form_start import PAUSES, WORDS, written_in
-from equipoise.errors import DataError, NoSignal
+from equipoise.errors import DataError, NoSignal, RunError
+from equipoise.system.folder import Folder
 from equipoise.types import Prompt, user
 
 
@@ -71,8 +73,87 @@ def test_gates_are_said_with_their_bounds():
 
 def test_a_folder_that_is_no_start_is_refused(tmp_path):
     (tmp_path / "gates.json").write_text(json.dumps({"gates": [{"title": "x"}]}))
-    with pytest.raises(DataError, match="is no record of a warm start"):
-        read_start(tmp_path)
+    with (
+        Folder.open(tmp_path) as files,
+        pytest.raises(DataError, match="is no record of a warm start"),
+    ):
+        read_start(files)
+
+
+GATE = {"title": "tokens", "value": 3.0, "least": 0.0, "most": 9.0, "count": 2}
+RECORD = {"gates": [GATE], "examples": {"ann": 6}, "seconds": 1.5}
+
+
+def stranger(folder, **record):
+    """A start as somebody else may have made it."""
+    (folder / "ann").mkdir(parents=True)
+    (folder / "gates.json").write_text(json.dumps(RECORD | record))
+    return Folder.open(folder)
+
+
+def test_a_start_of_plain_files_is_read(tmp_path):
+    with stranger(tmp_path / "start") as files:
+        start = read_start(files)
+    assert start.gates == [Gate(**GATE)]
+    assert start.adapters == {"ann": tmp_path / "start" / "ann"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"gates": [GATE | {"value": "3"}]},
+        {"examples": {"ann": "x"}},
+        {"examples": {"../ann": 6}},
+        {"examples": {"/etc": 6}},
+        {"seconds": None},
+    ],
+    ids=str,
+)
+def test_a_strangers_record_of_a_start_is_checked(tmp_path, record):
+    with stranger(tmp_path, **record) as files, pytest.raises(DataError, match="no record"):
+        read_start(files)
+
+
+def test_a_strangers_start_may_lack_an_adapter_or_be_damaged(tmp_path):
+    with stranger(tmp_path, examples={"ben": 6}) as files:
+        with pytest.raises(DataError, match="has no adapter ben; --overwrite"):
+            read_start(files)
+        files.write("gates.json", "[" * 10**5)
+        with pytest.raises(DataError, match="no record"):
+            read_start(files)
+        files.write("gates.json", json.dumps(RECORD))
+        files.write("checksums.sha256", f"{'0' * 64}  gates.json\n")
+        with pytest.raises(DataError, match=r"gates\.json: is damaged"):
+            read_start(files)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["gates.json", "ann/adapter_config.json"])
+def test_a_start_is_made_of_plain_files(tmp_path, kind, name):
+    if kind == "a device" and not can_make_devices(tmp_path):
+        pytest.skip("this user may not make devices")
+    outside = Outside(tmp_path / "outside")
+    with stranger(tmp_path / "start") as files:
+        (tmp_path / "start" / name).unlink(missing_ok=True)
+        KINDS[kind](tmp_path / "start" / name, outside)
+        with pytest.raises(RunError, match=r"is a.*; a start holds plain files"):
+            read_start(files)
+    assert outside.changes() == []
+
+
+def test_a_link_in_place_of_a_start_is_not_replaced_by_one(tmp_path, monkeypatch):
+    """It may lead to a folder of the user's."""
+    monkeypatch.setattr(Greeting, "digest", lambda self, model: "123")
+    outside = Outside(tmp_path / "outside")
+    (tmp_path / "starts").mkdir()
+    (tmp_path / "starts" / "greeting-123").symlink_to(outside.folder)
+    with pytest.raises(RunError, match="greeting-123: is a link"):
+        warm_start(Greeting(), "builtin/beginner", tmp_path / "starts")
+    monkeypatch.setattr("equipoise.api.warm_start.teach", lambda *given: None)
+    with pytest.raises(DataError, match="no record"):
+        warm_start(Greeting(), "builtin/beginner", tmp_path / "starts", overwrite=True)
+    assert outside.changes() == []
+    assert not (tmp_path / "starts" / "greeting-123").is_symlink()
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from transformers import TrainingArguments
 from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.learners import answer_trainer
 from equipoise.learners.answer_trainer import (
+    STATE,
     AnswerTrainer,
     Row,
     _Events,
@@ -120,7 +121,11 @@ def test_the_newest_whole_checkpoint_of_this_training_is_taken_up(tmp_path):
     assert json.loads((scratch / "training.json").read_text()) == {"identity": "two"}
 
 
-@pytest.mark.parametrize("note", [None, "", "[1]", "{}", "null", '{"identity": "two"}'])
+@pytest.mark.parametrize(
+    "note",
+    [None, "", "[1]", "{}", "null", '{"identity": "two"}', "[" * 10**5],
+    ids=lambda note: str(note)[:20],
+)
 def test_a_checkpoint_of_no_known_training_is_deleted(tmp_path, note):
     checkpoint(tmp_path, 3)
     if note is not None:
@@ -129,6 +134,32 @@ def test_a_checkpoint_of_no_known_training_is_deleted(tmp_path, note):
     assert [path.name for path in tmp_path.iterdir()] == ["training.json"]
     whole = checkpoint(tmp_path, 4)
     assert resumable(tmp_path, "one") == whole
+
+
+def test_what_is_no_checkpoint_is_removed(tmp_path):
+    assert resumable(tmp_path, "one") is None
+    newest = checkpoint(tmp_path, 4)
+    checkpoint(tmp_path, "abc"), checkpoint(tmp_path, "²"), checkpoint(tmp_path, "9" * 30)
+    (tmp_path / "checkpoint-9").write_text("a file")
+    assert resumable(tmp_path, "one") == newest
+    assert {path.name for path in tmp_path.iterdir()} == {"training.json", "checkpoint-4"}
+
+
+@pytest.mark.parametrize(
+    ("state", "best"),
+    [
+        ('{"best_model_checkpoint": "/elsewhere/scratch/checkpoint-2"}', "checkpoint-2"),
+        ('{"best_model_checkpoint": "/etc"}', "etc"),
+        ('{"best_model_checkpoint": 5}', "5"),
+    ],
+)
+def test_the_best_checkpoint_lies_beside(tmp_path, state, best):
+    assert resumable(tmp_path, "one") is None
+    newest = checkpoint(tmp_path, 4)
+    (newest / STATE).write_text(state)
+    assert resumable(tmp_path, "one") == newest
+    named = json.loads((newest / STATE).read_text())["best_model_checkpoint"]
+    assert named == str(tmp_path / best)
 
 
 @pytest.mark.parametrize("first", [True, False])

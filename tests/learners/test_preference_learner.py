@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import pickle
 import shutil
 from dataclasses import replace
 from importlib.util import find_spec
@@ -12,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.errors import ConfigError, DiskFull, EquipoiseError, NoSignal
+from equipoise.errors import ConfigError, DiskFull, EquipoiseError, NoSignal, RunError
 from equipoise.games.answers import Answers as AnswersGame
+from equipoise.learners.answer_trainer import STATE
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.preference_learner import (
     PairObjective,
@@ -336,6 +339,33 @@ def test_the_checkpoint_of_another_training_is_not_taken(training_batch):
     assert list(now.scratch.glob("checkpoint-*"))
     fresh = trained(replace(now, seed=12, scratch=now.scratch.with_name("fresh")), **settings)
     assert_close(fresh, trained(replace(now, seed=12), **settings), atol=0)
+
+
+class Touch:
+    """Makes a folder where it is unpickled."""
+
+    def __init__(self, mark):
+        self.mark = str(mark)
+
+    def __reduce__(self):
+        return os.mkdir, (self.mark,)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name", ["optimizer.pt", "rng_state.pth", "scheduler.pt", "adapter_model.safetensors", STATE]
+)
+def test_a_strangers_checkpoint_executes_nothing_and_is_named(training_batch, tmp_path, name):
+    settings = {"batch_size": 1, "save_steps": 1, "log_steps": 1}
+    now = training_batch("llama", lora={"r": 2})
+    trained(now, **settings)
+    newest, *later = sorted(now.scratch.glob("checkpoint-*"))  # before the last step
+    assert [shutil.rmtree(each) for each in later]
+    content = "[" * 10**5 if name == STATE else pickle.dumps(Touch(tmp_path / "executed"), 2)
+    (newest / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(RunError, match=f"{newest.name}: the training cannot go on from this"):
+        trained(now, **settings)
+    assert not (tmp_path / "executed").exists()
 
 
 def test_the_order_of_the_data_is_a_pure_function_of_seed_and_settings():

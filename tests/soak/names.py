@@ -54,8 +54,17 @@ RUNS: Mapping[str, Sequence[str]] = {
         "sparta_clerks",
         *with_settings([*RECIPES["sparta_clerks"], "generations=1", "prompts.per_generation=2"]),
     ],
+    "assistance": ["gtalign_clerks", *with_settings([*RECIPES["gtalign_clerks"], "generations=1"])],
 }
-"""Name -> recipe of a run that verbs are tried on: tabular, by pairs, by rewards, of adapters."""
+"""Name -> recipe of a run that verbs are tried on: tabular, by pairs, by rewards, of adapters, of two
+utilities.
+"""
+TRACES = ["assistance", "traces", "gtalign_clerks", "--teacher", "clerk", "--count", "2"]
+TRACES += ["--candidates", "1", "--out", "run"]
+START = ["warm-start", "forms", "builtin", *with_settings(["count=8", "training.epochs=0.5"])]
+START += ["--out", "run"]
+MADE: Mapping[str, Sequence[str]] = {"traces": TRACES, "start": START}
+"""Name -> the command that makes a folder which is no run, and goes on with it when given again."""
 OPENS = re.compile(
     r"(?:open|openat|creat|rename\w*|unlink\w*|mkdir\w*|rmdir|link\w*|symlink\w*|chmod|fchmodat)\("
 )
@@ -95,7 +104,7 @@ def _chat(server: httpx.Client) -> None:
 
 @dataclass(frozen=True)
 class Verb:
-    """A command on one of `RUNS`; `visit`: what a client of its page does before it is ended."""
+    """A command on one of `RUNS` or `MADE`; `visit`: what a client of its page does before it is ended."""
 
     run: str
     arguments: Sequence[str]
@@ -138,6 +147,19 @@ VERBS: Mapping[str, Verb] = {
     "red-team export-attacks": Verb(
         "attack", ["red-team", "export-attacks", "run", "--to", "run/attacks.jsonl"]
     ),
+    "report --leaderboard": Verb("game", ["report", "run", "--leaderboard"]),
+    "compare": Verb("policy", ["compare", "run@policy@0", "run@policy@1"]),
+    "compare on a set": Verb(
+        "policy",
+        ["compare", "run@policy@0", "run@policy@1", "--on", "sums.jsonl", "--judge", "exact"],
+    ),
+    "attack-judge": Verb(
+        "policy", ["attack-judge", "run", "--prompts", "taught.jsonl", "--limit", "2"]
+    ),
+    "assistance welfare": Verb("assistance", ["assistance", "welfare", "run@0", "run@1"]),
+    "assistance dominance": Verb("assistance", ["assistance", "dominance", "run@0", "run@1"]),
+    "assistance traces": Verb("traces", TRACES),
+    "warm-start": Verb("start", START),
     "red-team crossplay": Verb("attack", ["red-team", "crossplay", "run"]),
 }
 
@@ -276,12 +298,14 @@ def _order(
 
 def _make_runs(home: Path) -> None:
     """A run of each kind, with people's votes and matches where there can be some."""
-    for name, recipe in RUNS.items():
+    runs = {name: ["run", *recipe, "--out", "run"] for name, recipe in RUNS.items()}
+    for name, command in (runs | MADE).items():
         place = home / name
         place.mkdir()
         _prepare(place)
-        made = _forked.command(["run", *recipe, "--out", "run"], place)
-        assert made.code == 0, made.output
+        made = _forked.command(command, place)
+        # A start that its model did not learn is kept, too.
+        assert made.code == 0 or (name == "start" and made.code == 2), made.output
     for verb in ("vote", "play"):
         code, output = _command(VERBS[verb], home / VERBS[verb].run)
         assert code in (0, 130), output

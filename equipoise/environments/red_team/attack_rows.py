@@ -57,11 +57,15 @@ def export_attacks(run: RunDirectory, to: Path, parts: Sequence[str], successful
         )
     rows = attack_rows(run.ledger, run.config, game, parts)
     to.parent.mkdir(parents=True, exist_ok=True)
-    count = _write(to, (row for row in rows if row["success"] or not successful))
-    if not count and not successful:
-        to.unlink()
-        matches = " and ".join(part.replace("_", "-") for part in parts)
-        raise RunError(f"{run.folder}: its {matches} matches hold no attack that was answered")
+    count = 0
+    with Folder.open(to.parent) as folder, folder.new_file(to.name) as file:
+        for row in rows:
+            if row["success"] or not successful:
+                file.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
+                count += 1
+        if not count and not successful:  # what is there stays
+            matches = " and ".join(part.replace("_", "-") for part in parts)
+            raise RunError(f"{run.folder}: its {matches} matches hold no attack that was answered")
     return count
 
 
@@ -136,12 +140,3 @@ def _row(
         "match": match.id,
         "split": match.split,
     }
-
-
-def _write(path: Path, rows: Iterator[Row]) -> int:
-    count = 0
-    with Folder.open(path.parent) as folder, folder.new_file(path.name) as file:
-        for row in rows:
-            file.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
-            count += 1
-    return count

@@ -101,9 +101,10 @@ def crossplay(
 
 def _write(out: Path, facts: dict[str, Any]) -> None:
     from equipoise.errors import ConfigError
+    from equipoise.system.folder import write_text
 
     try:
-        out.write_text(dumps(facts, indent=2, ensure_ascii=False), encoding="utf-8")
+        write_text(out, dumps(facts, indent=2, ensure_ascii=False))
     except OSError as error:
         reason = error.strerror or error
         raise ConfigError(f"--out {out}: cannot be written: {reason}") from error
