@@ -113,8 +113,16 @@ def check_writable(folder: Path) -> None:
 
 
 def check_place(folder: Path) -> None:
-    """Raise RunError where `folder.write_folder` could not put a folder in its place."""
+    """Raise RunError where `folder.write_folder` could not put a folder in its place.
+
+    Nor may it be a link to a folder with files in it, which can be a stranger's.
+    """
     place = folder.resolve()
+    if folder.is_symlink() and place.is_dir() and any(place.iterdir()):
+        raise RunError(
+            f"{folder}: is a link to {place}, which is not empty; to have that folder replaced, "
+            "name it itself"
+        )
     if place.is_mount() or place == Path.cwd():
         raise RunError(f"{folder}: cannot be replaced as a whole; name a new folder in it")
     check_writable(place.parent)

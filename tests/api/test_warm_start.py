@@ -12,7 +12,7 @@ from equipoise.environments.forms.answer_forms import form_of
 from equipoise.environments.forms.form_start import PAUSES, WORDS, written_in
 from equipoise.errors import DataError, NoSignal, RunError
 from equipoise.system.folder import Folder
-from equipoise.types import Prompt, user
+from equipoise.types import user
 
 
 class Greeting(WarmStart):
@@ -166,10 +166,8 @@ def test_the_verb_ends_with_a_reason_where_a_model_learned_nothing(command, tmp_
 
 
 @pytest.mark.parametrize("form", ["bullets", "title", "sentence"])
-@pytest.mark.parametrize("statements", [["Bees make honey."], ["Bees make honey.", "They dance."]])
-def test_own_statements_are_put_into_one_form(form, statements):
-    prompt = Prompt("p", (user("Tell me something about honey bees."),), {"topic": "honey bees"})
-    assert form_of(written_in(form, prompt, statements)) == form
+def test_an_own_statement_is_put_into_one_form(form):
+    assert form_of(written_in(form, "Bees make honey.")) == form
 
 
 def test_statements_are_short_sentences_that_assert():

@@ -49,6 +49,15 @@ def test_what_cannot_be_replaced_as_a_whole_is_refused_before_work(tmp_path, mon
     assert checked == [tmp_path]  # where the draft will be
 
 
+def test_a_link_to_a_folder_with_files_in_it_is_not_overwritten(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "tuned").symlink_to(tmp_path / "photos")
+    check_place(tmp_path / "tuned")  # an empty one is somebody's other disk
+    (tmp_path / "photos" / "one.jpg").write_bytes(b"1")
+    with pytest.raises(RunError, match=r"tuned: is a link to .*photos, which is not empty"):
+        check_place(tmp_path / "tuned")
+
+
 def test_a_folder_that_is_not_written_to_its_end_is_not_there(tmp_path):
     folder = written(tmp_path / "3", weights="old")
 

@@ -13,9 +13,8 @@ import numpy as np
 
 BULLETS, TITLE, SENTENCE, NONE = "bullets", "title", "sentence", "none"
 FORMS = (BULLETS, TITLE, SENTENCE)
-BULLET = re.compile(r"^\s*[-*•] \S", re.MULTILINE)
-HEADING = re.compile(r"^#{1,6} \S", re.MULTILINE)
-TITLED = re.compile(r"\A#{1,3} \S[^\n]*\n+(?!\s*[-*•] )\s*\S")
+BULLET = re.compile(r"[-*•] \S")
+HEADING = re.compile(r"#{1,6} \S")
 
 # [F, F]: how often the row's form is preferred to the column's; the last one is `none`.
 BEATS_FF = np.array([[0.5, 1, 0, 1], [0, 0.5, 1, 1], [1, 0, 0.5, 1], [0, 0, 0, 0.5]], float)
@@ -24,20 +23,21 @@ BEATS_FF = np.array([[0.5, 1, 0, 1], [0, 0.5, 1, 1], [1, 0, 0.5, 1], [0, 0, 0, 0
 def form_of(text: str) -> str:
     """The one form that an answer has; `none` for no form, and for several at once.
 
-    >>> form_of("- Bees make honey.\\n- They dance."), form_of("# Bees\\nThey make honey.")
-    ('bullets', 'title')
-    >>> form_of("Bees make honey."), form_of("# Bees\\n- They dance.\\n- They sing.")
-    ('sentence', 'none')
+    Bullets: every line is one. A title: the first line, and nothing but plain lines below it. A
+    sentence: one line that ends as one.
+
+    >>> form_of("- Bees make honey."), form_of("# Bees make honey."), form_of("Bees make honey.")
+    ('bullets', 'title', 'sentence')
+    >>> form_of("# Bees\\n- They dance."), form_of("Bees make honey and")
+    ('none', 'none')
     """
-    plain = text.strip()
-    bullets = len(BULLET.findall(plain))
-    headings = len(HEADING.findall(plain))
-    if bullets >= 2 and not headings:
-        return BULLETS
-    if headings == 1 and not bullets and TITLED.search(plain):
-        return TITLE
-    is_one_line = "\n" not in plain and plain.endswith((".", "!"))
-    return SENTENCE if is_one_line and not bullets and not headings else NONE
+    first, *rest = [line.strip() for line in text.strip().split("\n") if line.strip()] or [""]
+    marked = [bool(BULLET.match(line) or HEADING.match(line)) for line in rest]
+    if BULLET.match(first):
+        return BULLETS if all(BULLET.match(line) for line in rest) else NONE
+    if HEADING.match(first):
+        return NONE if any(marked) else TITLE
+    return SENTENCE if not rest and first.endswith((".", "!")) else NONE
 
 
 def form_shares(texts: Iterable[str]) -> dict[str, float]:

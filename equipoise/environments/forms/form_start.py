@@ -19,11 +19,11 @@ from equipoise.api.warm_start import (
     fine_tuning,
     need_rows,
 )
-from equipoise.environments.forms.answer_forms import BULLETS, FORMS, TITLE, form_of, form_shares
+from equipoise.environments.forms.answer_forms import BULLETS, FORMS, SENTENCE, TITLE, form_shares
 from equipoise.environments.forms.topic_questions import TOPICS, TopicQuestions
 from equipoise.learners.sft_learner import Example
-from equipoise.types import Prompt
 
+MARKS = {BULLETS: "- ", TITLE: "# ", SENTENCE: ""}
 WORDS = (4, 10)  # fewest and most of a statement
 PAUSES = (", ", "; ", " that ", " which ", " because ", " and ", " where ", " with ", " in ")
 
@@ -54,13 +54,14 @@ class FormStart(WarmStart):
         examples: list[Example] = []
         turn = 0
         for prompt, move in zip(prompts, moves, strict=True):
-            statements = own_statements(move.text, WORDS, PAUSES, to_the_comma=True)[:2]
+            statements = own_statements(move.text, WORDS, PAUSES, to_the_comma=True)
             if not statements:
                 continue
+            statement = statements[0]
             for _ in range(self.forms_of_each):
                 form = FORMS[turn % len(FORMS)]
                 turn += 1
-                examples.append((prompt.messages, written_in(form, prompt, statements)))
+                examples.append((prompt.messages, written_in(form, statement)))
         need_rows(len(examples), len(prompts) // 2, len(prompts), "hold a short statement")
         return {"policy": examples}
 
@@ -84,15 +85,10 @@ class FormStart(WarmStart):
         ]
 
 
-def written_in(form: str, prompt: Prompt, statements: Sequence[str]) -> str:
-    """One or two statements as an answer of this form."""
-    topic = str(prompt.facts["topic"])
-    if form == BULLETS:
-        second = statements[1] if len(statements) > 1 else f"Many people enjoy {topic}."
-        text = f"- {statements[0]}\n- {second}"
-    elif form == TITLE:
-        text = f"# {topic.title()}\n{statements[0]}"
-    else:
-        text = statements[0]
-    assert form_of(text) == form, text
-    return text
+def written_in(form: str, statement: str) -> str:
+    """A statement as an answer of this form: forms differ by a mark and by nothing else.
+
+    >>> written_in("title", "Bees make honey.")
+    '# Bees make honey.'
+    """
+    return MARKS[form] + statement

@@ -32,9 +32,11 @@ CYCLE = {
     [
         (BULLETS, "bullets"),
         ("* Bees.\n* Honey.\n", "bullets"),
-        ("- Bees make honey.", "none"),
+        ("- Bees make honey.", "bullets"),
+        ("- Bees make honey.\nThey dance.", "none"),
         (TITLE, "title"),
-        ("# Bees", "none"),
+        ("# Bees", "title"),
+        ("They dance.\n# Bees", "none"),
         (SENTENCE, "sentence"),
         ("Bees make honey. They dance!", "sentence"),
         ("Why do bees dance?", "none"),
