@@ -169,7 +169,7 @@ def attack_judge(
         gate_text = yaml.safe_dump({"judge": recipe_loader.plain_values(gated)}, sort_keys=False)
         others[f"{built.title} behind the gate"] = gated
     for name, given in (beside or {}).items():
-        others[name] = judge_named(given, trust)
+        others[name] = judge_named(given, trust, None, f"--beside {name}")
     for name, other in others.items():
         at_work = place_judge(other, "attack-judge", seed)
         again = attack(at_work, trusted, answers, attacks)
@@ -228,12 +228,16 @@ def idle_truth_notes(truth: Truth, attacked: Sequence[AttackedAnswer]) -> list[s
 # -- what is attacked
 
 
-def judge_named(judge: Any, trust: bool, settings: recipe_loader.Overrides = ()) -> Judge:
-    """The judge that is given, or that of a run or a recipe. Raises ConfigError and RunError."""
+def judge_named(
+    judge: Any, trust: bool, settings: recipe_loader.Overrides | None, option: str = "attack-judge"
+) -> Judge:
+    """The judge that is given by `option`, or that of a run or a recipe; `settings`: None where it
+    takes none. Raises ConfigError and RunError.
+    """
     of_others = isinstance(judge, str | Path) and (is_run(str(judge)) or is_recipe(str(judge)))
     if of_others and settings:
         raise ConfigError(
-            f"attack-judge: {judge}: its judge is as it stands there; settings are for a kind, as "
+            f"{option}: {judge}: its judge is as it stands there; settings are for a kind, as "
             "in `attack-judge rubric -s model.model=…`"
         )
     if isinstance(judge, str | Path):
@@ -243,15 +247,15 @@ def judge_named(judge: Any, trust: bool, settings: recipe_loader.Overrides = ())
                 run.agree(trust, show_notes)
                 return run.config.judge
         if Path(text).is_dir():
-            raise ConfigError(f"attack-judge: {text}: is a folder and holds no run")
+            raise ConfigError(f"{option}: {text}: is a folder and holds no run")
         if is_recipe(text):
             of_recipe = recipe_loader.read(text).get("judge")
             if of_recipe is None:
-                raise ConfigError(f"attack-judge: {text}: the recipe has no judge of its own")
-            option = f"attack-judge: {text}: judge"
-            return recipe_loader.component(Judge, of_recipe, (), option).as_it_is()
+                raise ConfigError(f"{option}: {text}: the recipe has no judge of its own")
+            place = f"{option}: {text}: judge"
+            return recipe_loader.component(Judge, of_recipe, None, place).as_it_is()
         judge = text
-    return recipe_loader.component(Judge, judge, settings, "attack-judge").as_it_is()
+    return recipe_loader.component(Judge, judge, settings, option).as_it_is()
 
 
 def is_recipe(text: str) -> bool:
@@ -277,7 +281,7 @@ def truth_named(truth: Any) -> Truth:
         raise ConfigError(
             f"--truth {truth}: is neither {LIKENESS}, {VOTES} nor a judge; {nearest(truth, kinds)}"
         )
-    built = recipe_loader.component(Judge, truth, (), "--truth").as_it_is()
+    built = recipe_loader.component(Judge, truth, None, "--truth").as_it_is()
     if built.compares:
         raise ConfigError(
             f"--truth: '{built.kind}' compares answers; the truth is a judge that scores each "

@@ -111,7 +111,7 @@ def teacher_named(text: str) -> Player:
     packaged = plugin_table("TEACHERS")
     if text in packaged:
         return Player.build(packaged[text])
-    return recipe_loader.component(Player, text, [], "--teacher")
+    return recipe_loader.component(Player, text, None, "--teacher")
 
 
 def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> RunConfig:

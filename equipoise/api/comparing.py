@@ -135,7 +135,7 @@ class Wanted:
         if not self.plays and settings:
             raise ConfigError("-s sets something of sets; name them: --on SET")
         if judge is not None and self.plays:
-            built = recipe_loader.component(Judge, judge, (), "--judge").as_it_is()
+            built = recipe_loader.component(Judge, judge, None, "--judge").as_it_is()
             self.comparing_judge = built if built.compares else None
 
     @property

@@ -44,7 +44,7 @@ def measure(
 ) -> list[BenchmarkResult]:
     """`Run.evaluate` of an open run. Raises Stopped on Ctrl-C: the same call goes on."""
     many = listed_sets(on)
-    by = judge and recipe_loader.component(Judge, judge, (), "--judge").as_it_is()
+    by = judge and recipe_loader.component(Judge, judge, None, "--judge").as_it_is()
     below = as_trained(run) if trained else None
     sets = named_sets(many, by, settings, sweep, below)
     wanted = [players] if isinstance(players, str) else players

@@ -62,6 +62,11 @@ class Peers(GradingJudge):
     def prepare(self) -> None:
         """Raises ConfigError where nobody is left to judge, DataError for a faulty template."""
         names = {player.name for player in self.judge_context.pool}
+        if not names:
+            raise ConfigError(
+                "judge: 'peers' are the players of a run, and here nobody plays; name a judge that "
+                "needs none, such as rubric"
+            )
         if self.who == "others" and len(names) < 3:
             raise ConfigError(
                 "judge: 'peers' needs at least three players, so that one is left to judge the "

@@ -124,11 +124,15 @@ def build(
 
 
 def component(
-    room: type[C], given: str | Mapping[str, Any] | C | type[C], overrides: Overrides, option: str
+    room: type[C],
+    given: str | Mapping[str, Any] | C | type[C],
+    overrides: Overrides | None,
+    option: str,
 ) -> C:
     """A component from its kind, YAML file or text, settings, itself or its class.
 
-    Raises ConfigError, in which `option` is what gave it.
+    `overrides`: None where it takes none, as beside another whose settings -s has. Raises
+    ConfigError, in which `option` is what gave it.
     """
     check_plain(given, option)
     values = plain_values(given)
@@ -139,12 +143,13 @@ def component(
         )
     if isinstance(values, str):
         values = parse_mapping(values, option)
-    origins = override(values, overrides)
+    origins = override(values, overrides or ())
     check_plain(values, option)
     try:
         return TypeAdapter(room).validate_python(values)
     except ValidationError as error:
-        raise config_error(error, option, origins) from error
+        alone = str(values.get("kind", "")) if overrides is None else ""
+        raise config_error(error, option, origins, kind=alone) from error
 
 
 def settings(kind: type[S], overrides: Overrides) -> S:
@@ -426,16 +431,18 @@ def config_error(
     source: str,
     origins: Mapping[str, str],
     values: Mapping[str, Any] | None = None,
+    kind: str = "",
 ) -> ConfigError:
     """One line for each fault: file, or override by `origins`, key, and what is wrong.
 
-    `values` are those of a whole recipe, where an unknown key may be a setting of another part.
+    `values` are those of a whole recipe, where an unknown key may be a setting of another part;
+    `kind` that of a part whose settings can stand beside it alone.
     """
     # A default that could not be made because of another fault is no fault of its own.
     faults = [fault for fault in error.errors() if fault["type"] != "default_factory_not_called"]
     lines: dict[str, None] = {}
     for fault in faults:
-        lines |= dict.fromkeys(_lines(fault, source, origins, values or {}))
+        lines |= dict.fromkeys(_lines(fault, source, origins, values or {}, kind))
     if len(lines) > MANY:
         more = f"{source}: and {len(lines) - MANY:,} faults more"
         return ConfigError("\n".join([*list(lines)[:MANY], more]))
@@ -443,13 +450,13 @@ def config_error(
 
 
 def _lines(
-    fault: Any, source: str, origins: Mapping[str, str], values: Mapping[str, Any]
+    fault: Any, source: str, origins: Mapping[str, str], values: Mapping[str, Any], kind: str
 ) -> Iterator[str]:
     keys = [str(key) for key in fault["loc"] if "[" not in str(key) and key not in UNION_ARMS]
     path = ".".join(keys)
     shown = f"{path}: " if path else ""
     if fault["type"] != "unknown_key":
-        message = suggestions.suggest_kind(fault, keys, values) or _message(fault, path)
+        message = suggestions.suggest_kind(fault, keys, values) or _message(fault, path, kind)
         yield f"{_place(path, source, origins)}: {shown}{message}"
         return
     for key in fault["ctx"]["unknown"]:
@@ -500,11 +507,13 @@ def _place(path: str, source: str, origins: Mapping[str, str]) -> str:
     return source
 
 
-def _message(fault: Any, path: str) -> str:
+def _message(fault: Any, path: str, kind: str) -> str:
     if path == "players" and not fault.get("input"):
         return "is required; name them: -s 'players={a: {model: …}, b: {model: …}}'"
     if fault["type"] == "missing" or fault.get("input", "") is None:
-        return f"is required; set it with -s {path}=…" if path else "is empty"
+        where = f"write it beside the kind, as '{{kind: {kind}, {path}: …}}'"
+        where = where if kind else f"set it with -s {path}=…"
+        return f"is required; {where}" if path else "is empty"
     message = fault["msg"].removeprefix("Value error, ")
     value = repr(fault["input"])
     if fault["type"] not in SELF_EXPLAINING and len(value) < SHORT:

@@ -138,8 +138,8 @@ def play_server(
     game, judge: a kind, YAML, a mapping or a component; the others, and errors, as
     `open_play_server`.
     """
-    played = None if game is None else recipe_loader.component(Game, game, (), "--game")
-    judging = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
+    played = None if game is None else recipe_loader.component(Game, game, None, "--game")
+    judging = None if judge is None else recipe_loader.component(Judge, judge, None, "--judge")
     with open_play_server(folder, seat, played, against, prompt, judging, trust) as opened:
         yield opened
 

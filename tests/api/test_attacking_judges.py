@@ -129,6 +129,28 @@ def test_what_cannot_be_attacked_is_said(arguments, why):
         equipoise.attack_judge(given.pop("judge"), given.pop("prompts"), **given)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (
+            {"truth": "rubric"},
+            "--truth: model: is required; write it .* '{kind: rubric, model: …}'",
+        ),
+        (
+            {"beside": {"other": "pairwise"}},
+            "--beside other: model: is required; write it .* '{kind: pairwise, model: …}'",
+        ),
+        ({"judge": "rubric"}, "attack-judge: model: is required; set it with -s model=…"),
+        ({"judge": "peers"}, "'peers' are the players of a run, and here nobody plays"),
+    ],
+    ids=["truth", "beside", "the judge", "peers"],
+)
+def test_only_the_judge_itself_is_set_with_s(arguments, why):
+    given = {"judge": praised, "kinds": ["empty"]} | arguments
+    with pytest.raises(ConfigError, match=why):
+        equipoise.attack_judge(given.pop("judge"), ROWS, **given)
+
+
 def test_few_prompts_and_left_out_ones_are_noted():
     rows = [*ROWS[:5], {"prompt": "What else?"}]
     attacked = equipoise.attack_judge(praised, rows, kinds=["empty"], limit=6)
