@@ -39,6 +39,7 @@ from equipoise.judges.base import Judge
 from equipoise.judges.outside_a_run import place_judge
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
+from equipoise.prompts.base import Prompts
 from equipoise.prompts.given_rows import GivenRows
 from equipoise.prompts.row import chosen_answer, rejected_answer
 from equipoise.report.attack_page import attack_lines, attack_page, few_prompts_note
@@ -123,10 +124,11 @@ def attack_judge(
 
     Args: judge: as a recipe names one (a kind, `file.py`, a mapping, a function), the folder of a
     run or the name or file of a recipe, whose judge it is; prompts: a file of rows, a list of texts
-    or rows, or a data frame; model: a model's folder, hub id, packaged name or an endpoint's
-    address, whose answers are attacked, None: the answers that rows come with; truth: "likeness"
-    (to those answers), "votes" (rows hold the answer that people chose and the one that they
-    rejected), or a judge that is trusted, such as `gold`; beside: name -> other judges that get the
+    or rows, a data frame, or packaged ones by their kind, such as `clerk_questions`; model: a
+    model's folder, hub id, packaged name or an endpoint's address, whose answers are attacked,
+    None: the answers that rows come with; truth: "likeness" (to those answers), "votes" (rows hold
+    the answer that people chose and the one that they rejected), or a judge that is trusted, such
+    as `gold`; beside: name -> other judges that get the
     same attacks; kinds: of attacks, none: all; limit: prompts; gate: attack the judge behind a
     gate, too; settings: of the judge, over its own; player_settings: of the model; updates: of
     an attacker that is trained from `model` against each of the judges, 0: none; train_settings: of
@@ -144,6 +146,7 @@ def attack_judge(
     placed = place_judge(built, "attack-judge", seed)
     notes: list[str] = []
     most = limit_of(built, limit)
+    prompts = made_prompts(prompts) or prompts
     attackable = judgeable(prompts_of(prompts), [built, *judges_in(trusted)], notes)
     count = len(attackable)
     if count > most:
@@ -313,9 +316,22 @@ def limit_of(judge: Judge, limit: int | None) -> int:
     return LIMIT_OF_MODELS if judge.questions(2, 0) else LIMIT
 
 
+def made_prompts(prompts: Any) -> Prompts | None:
+    """The source of prompts that is named by its kind or given in YAML; None for rows.
+
+    Raises ConfigError.
+    """
+    of_text = isinstance(prompts, str) and ("{" in prompts or prompts in Prompts.known_kinds())
+    if of_text or isinstance(prompts, Mapping | Prompts):
+        return recipe_loader.component(Prompts, prompts, None, "--prompts")
+    return None
+
+
 def prompts_of(prompts: Any) -> list[Prompt]:
-    """The prompts of a file, a list or a data frame, each once. Raises DataError."""
-    if isinstance(prompts, str | Path):
+    """The prompts of a source, a file, a list or a data frame, each once. Raises DataError."""
+    if isinstance(prompts, Prompts):
+        loaded = prompts.load().training
+    elif isinstance(prompts, str | Path):
         loaded = source_of(str(prompts), None).load().training
     else:
         rows = recipe_loader.plain_values(prompts)

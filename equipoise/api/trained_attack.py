@@ -15,6 +15,7 @@ from equipoise.judges.no_tricks import NoTricks
 from equipoise.judges.outside_a_run import place_judge
 from equipoise.models.loading import describe
 from equipoise.planning.first_recipe import ADAPTER, peak_rate
+from equipoise.prompts.base import Prompts
 from equipoise.report.best_responses import EXPLOITER
 from equipoise.report.history import history
 from equipoise.report.history import prompts as prompts_of
@@ -53,7 +54,9 @@ def attack_recipe(
     if size >= ADAPTER:
         values.setdefault("lora", LORA)
     source: dict[str, Any] = {"kind": "files", "path": str(prompts)}
-    if not isinstance(prompts, str | Path):
+    if isinstance(prompts, Prompts):
+        source = recipe_loader.plain_values(prompts)
+    elif not isinstance(prompts, str | Path):
         source = {"kind": "given", "rows": recipe_loader.plain_values(prompts)}
     recipe: dict[str, Any] = {
         "name": f"attack on {judge.title}",

@@ -24,7 +24,8 @@ PromptFile = Annotated[
     str,
     typer.Option(
         "--prompts",
-        help="rows of prompts with honest answers: JSONL, JSON, CSV, Parquet, a folder, a hub set",
+        help="rows of prompts with honest answers: JSONL, JSON, CSV, Parquet, a folder, a hub set; "
+        "or packaged prompts by their kind",
         show_default=False,
     ),
 ]

@@ -7,7 +7,12 @@ from capitals import ROWS
 from small_runs import SMALL
 
 import equipoise
+from equipoise.api.attacking_judges import made_prompts
+from equipoise.api.trained_attack import attack_recipe
+from equipoise.environments.clerk.clerk_prompts import ClerkQuestions
 from equipoise.errors import ConfigError, DataError, RunError
+from equipoise.judges.base import Judge
+from equipoise.runs import recipe_loader
 
 
 def praised(prompt, text, answer=None):
@@ -149,6 +154,29 @@ def test_only_the_judge_itself_is_set_with_s(arguments, why):
     given = {"judge": praised, "kinds": ["empty"]} | arguments
     with pytest.raises(ConfigError, match=why):
         equipoise.attack_judge(given.pop("judge"), ROWS, **given)
+
+
+def test_prompts_of_a_packaged_world_are_named_by_their_kind():
+    clerks = {"kind": "clerk_questions", "count": 30, "kinds": ["harmful"]}
+    attacked = equipoise.attack_judge(
+        "refusal",
+        clerks,
+        model="builtin",
+        player_settings={"max_new_tokens": 16},
+        limit=6,
+        gate=False,
+    )
+    assert attacked.judges[0].prompts == 6
+    recipe = attack_recipe(
+        Judge.build("refusal"), made_prompts(clerks), "builtin", 2, 30, (), ["prompts.held_out=4"]
+    )
+    prompts = recipe_loader.load(recipe).prompts
+    assert isinstance(prompts, ClerkQuestions)
+    assert (prompts.count, prompts.held_out) == (30, 4)
+    assert made_prompts("prompts.jsonl") is None and made_prompts(ROWS) is None
+    assert made_prompts("clerk_questions") is not None
+    with pytest.raises(ConfigError, match="--prompts: unknown key 'cuont'; did you mean 'count'"):
+        equipoise.attack_judge("refusal", "{kind: clerk_questions, cuont: 3}", model="builtin")
 
 
 def test_few_prompts_and_left_out_ones_are_noted():
