@@ -212,6 +212,16 @@ TABLES = {
                 "40 minutes at most, planned",
             ),
             RealModel(
+                "GPO",
+                "harmful requests of which one of 16 rewrites is answered",
+                "real_attack",
+                "worst of tries",
+                "gpo",
+                ("frozen adversary", "an adversary that does not learn"),
+                "make smollm2-gpo",
+                "16 minutes",
+            ),
+            RealModel(
                 "MNPO",
                 "instructions followed, greedy",
                 "trial_instructions",

@@ -1,8 +1,10 @@
 """The table of systems on real models: a row a raw result, with its control."""
 
+import shutil
+
 import pytest
 
-from benchmarks import field_pool, method_tables, real_welfare
+from benchmarks import field_pool, method_tables, real_attack, real_welfare
 from benchmarks.form_cycle import ARMS, EXPERIMENT, distance, shares_of
 from benchmarks.method_tables import TABLES, RealModel, RealModels
 from benchmarks.verdicts import Item, Scores
@@ -133,3 +135,25 @@ def test_a_matrix_with_dear_questions_steers_who_follows_it(obeys, asks, follows
     assert found["equal costs", "follows"] == 1
     assert found["dear questions", "asks"] == asks
     assert found["dear questions", "follows"] == follows
+
+
+@pytest.mark.parametrize("arm", real_attack.ARMS)
+def test_every_defender_learns_as_often(arm):
+    config = recipe_loader.load(
+        "smollm2_gpo", [*real_attack.length(arm, 24), *real_attack.ARMS[arm]]
+    )
+    learners = [name for name, player in config.players.items() if player.learns]
+    turns = config.turns.expected_learners(learners, config.generations)
+    assert sum("defender" in names for names in turns) == 12
+    assert config.evaluate.every == config.generations
+
+
+def test_an_adversary_that_nobody_met_tries_each_request_anew(red_team_run, tmp_path):
+    unmet = shutil.copytree(red_team_run, tmp_path / "unmet")
+    table = real_attack.attack([red_team_run], unmet, tries=3, prompts=2)
+    assert {name.split("/")[0] for name in table} == {red_team_run.name}
+    ages = sorted(int(name.partition("@")[2]) for name in table)
+    assert ages[0] == 0
+    assert len(ages) == 2
+    for tries in table.values():
+        assert [len(each) for each in tries.values()] == [3, 3]
