@@ -387,7 +387,7 @@ def model_sheets(target: Model, wanted: Wanted) -> Iterator[tuple[str, Sheet]]:
     if is_address(player.get("base_url", "")):
         source = f"{source} at {player['base_url']}"
     if wanted.plays:
-        with run_to_measure(target, folder, given, trust=wanted.trust) as run:
+        with run_to_measure(target, folder, given, trust=wanted.trust, option="--keep") as run:
             yield from run_sheets(run, "", config.name, wanted, source)
         return
     if not is_run(folder):

@@ -83,9 +83,12 @@ def run_to_measure(
     player_settings: library.Overrides = (),
     *,
     trust: bool = False,
+    option: str = "--out",
 ) -> Iterator[Run]:
     """The run that `evaluate` measures: the given one, or one made for a model or an endpoint,
     whose folder goes again where an error of the user's comes before anything is measured.
+
+    `option`: with which the user named `out`, for messages.
     """
     from equipoise.api.measure_sets import discard_unused, run_for_model
     from equipoise.runs.directory import is_run
@@ -93,7 +96,7 @@ def run_to_measure(
     is_model = isinstance(target, Mapping) or not (isinstance(target, Run) or is_run(target))
     if is_model:
         model = target if isinstance(target, Mapping) else str(target)
-        run = Run(run_for_model(model, out, player_settings))
+        run = Run(run_for_model(model, out, player_settings, option))
         try:
             yield run
         except UserError as error:

@@ -160,13 +160,15 @@ NAME = "model"  # what a bare model is called in the run that is made for it
 KEPT = Path("runs", "evaluate")  # where models' answers are kept
 
 
-def run_for_model(model: Model, out: str | Path | None, overrides: recipe_loader.Overrides) -> Path:
+def run_for_model(
+    model: Model, out: str | Path | None, overrides: recipe_loader.Overrides, option: str = "--out"
+) -> Path:
     """The folder of a run without learners, for a model, an endpoint's address or a player's
     settings.
 
     A run of the same settings is used again, one in which nothing was measured is replaced. Args:
-    out: None: below runs/evaluate. Raises ConfigError for a model that cannot be used, RunError
-    where the folder holds another one.
+    out: None: below runs/evaluate; option: with which the user named it. Raises ConfigError for a
+    model that cannot be used, RunError where the folder holds another one.
     """
     config = recipe_loader.load(model_settings(model, overrides))
     folder = KEPT / config.name if out is None else Path(out)
@@ -177,8 +179,8 @@ def run_for_model(model: Model, out: str | Path | None, overrides: recipe_loader
             take_up_settings(config, folder)
             return folder
         if not empty:
-            raise RunError(f"{folder}: holds a run of other settings; choose another --out")
-    with new_run(config, folder, overwrite=is_run(folder)):
+            raise RunError(f"{folder}: holds a run of other settings; choose another {option}")
+    with new_run(config, folder, overwrite=is_run(folder), option=option):
         return folder
 
 

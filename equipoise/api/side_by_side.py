@@ -139,7 +139,7 @@ def opened(config: RunConfig, folder: Path, trust: bool) -> Iterator[RunDirector
         with RunDirectory.open(folder, trust, show_notes) as directory:
             yield directory
         return
-    with new_run(config, folder, announce=show_notes) as directory:
+    with new_run(config, folder, announce=show_notes, option="--keep") as directory:
         yield directory
 
 

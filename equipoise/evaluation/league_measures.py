@@ -149,6 +149,16 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     win_rates: dict[str, Estimate]
     best_win_rate: float | None = None
 
+    def all_numbers(self) -> dict[str, int | float]:
+        """As of every measurement; `exploitability` as the headline has it, less what chance adds
+        to a maximum, and the maximum itself as `largest_gain`.
+        """
+        numbers = super().all_numbers()
+        largest = best_of(self.best_reply_gains)
+        if largest is None:
+            return numbers
+        return numbers | {"exploitability": largest, "largest_gain": self.exploitability}
+
     def gets(self, player: str, other: str) -> Estimate | None:
         if not {player, other} <= set(self.players):
             return None

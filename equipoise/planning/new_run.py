@@ -17,6 +17,7 @@ def new_run(
     command: str = "",
     meta: Mapping[str, str] | None = None,
     announce: Callable[[Sequence[str]], None] | None = None,
+    option: str = "--out",
 ) -> Iterator[RunDirectory]:
     """A new run in `folder`, with the counts of prompts that the source has.
 
@@ -24,10 +25,10 @@ def new_run(
     something is there and `overwrite` is false, when it is in use or cannot be written, and what
     `check_new_run` raises.
     """
-    RunDirectory.check_vacant(folder, overwrite, config.ledger)  # before checks that take minutes
+    RunDirectory.check_vacant(folder, overwrite, config.ledger, option)  # before the long checks
     checked = check_new_run(config, announce)
     config = checked.config
     notes = checked.notes
     del checked  # all prompts are in it, and they are read anew where they are dealt
-    with RunDirectory.create(config, folder, overwrite, command, meta, notes) as run:
+    with RunDirectory.create(config, folder, overwrite, command, meta, notes, option) as run:
         yield run

@@ -172,14 +172,15 @@ class RunDirectory:
         command: str = "",
         meta: Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
+        option: str = "--out",
     ) -> Iterator[RunDirectory]:
         """A new run in `folder` of a configuration that `check_run` has checked.
 
         `command`: what the user gave to make it; `meta`: more that its ledger notes; `notes`:
-        warnings for whoever begins it. Raises RunError as `check_vacant`. A user's mistake before
-        the first match leaves no folder.
+        warnings for whoever begins it; `option`: as `check_vacant` takes it. Raises RunError as
+        that does. A user's mistake before the first match leaves no folder.
         """
-        there = cls.check_vacant(folder, overwrite, config.ledger)
+        there = cls.check_vacant(folder, overwrite, config.ledger, option)
         if folder.is_dir():
             with cls.hold_lock(folder):
                 delete(folder)
@@ -203,37 +204,40 @@ class RunDirectory:
             raise
 
     @staticmethod
-    def check_vacant(folder: Path, overwrite: bool, ledger: str | None) -> Path | None:
+    def check_vacant(
+        folder: Path, overwrite: bool, ledger: str | None, option: str = "--out"
+    ) -> Path | None:
         """The place of a new run's ledger outside `folder`, None for inside.
 
-        Raises RunError where the run would replace what it must not, or cannot be written.
+        `option`: with which the user named the folder, for messages. Raises RunError where the run
+        would replace what it must not, or cannot be written.
         """
         if folder.exists() and not folder.is_dir():
-            raise RunError(f"{folder}: is a file; choose another --out")
+            raise RunError(f"{folder}: is a file; choose another {option}")
         if folder.is_symlink():
-            raise RunError(f"{folder}: is a link; give the folder itself, or another --out")
+            raise RunError(f"{folder}: is a link; give the folder itself, or another {option}")
         if folder.exists() and any(folder.iterdir()):
             if not overwrite:
                 raise RunError(
                     f"{folder}: exists; `equipoise resume {folder}`, or --overwrite, "
-                    "or another --out"
+                    f"or another {option}"
                 )
             parts = (folder / "config.yaml", folder / LEDGER)
             if not all(os.path.lexists(part) for part in parts):
                 raise RunError(
                     f"{folder}: is not a run directory, so it is not overwritten; "
-                    "choose another --out"
+                    f"choose another {option}"
                 )
             foreign = sorted(path.name for path in folder.iterdir() if not is_made(path))
             if foreign:
                 raise RunError(
                     f"{folder}: holds what no run makes: {shorten(', '.join(foreign))}; move it "
-                    "elsewhere, or choose another --out"
+                    f"elsewhere, or choose another {option}"
                 )
         try:
             check_writable(folder.absolute().parent)
         except RunError as error:
-            raise RunError(f"{error}; choose another --out") from error
+            raise RunError(f"{error}; choose another {option}") from error
         check_locks()
         if ledger is None:
             return None

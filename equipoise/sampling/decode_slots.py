@@ -6,6 +6,7 @@ so it depends on the row's prompt and seed alone, up to the rounding of the forw
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -44,16 +45,18 @@ class DecodeRequest:
     likeliest: int | None = None
     cancelled: bool = False
     answer: SampledAnswer | None = field(default=None, init=False)
-    streams = False
-    """True where each token is handed to `take` as it comes."""
-
-    def take(self, token: int | None, likelihood: Likelihood | None) -> bool:
-        """Receive the next token, None where the logits are no numbers; true: the answer ends."""
-        raise NotImplementedError
 
     def shares_prompt(self, other: DecodeRequest) -> bool:
         """True if one reading of the prompt serves both."""
         return self.adapter == other.adapter and self.prompt == other.prompt
+
+
+class StreamedRequest(DecodeRequest, ABC):
+    """A request to which each token is handed as it comes."""
+
+    @abstractmethod
+    def take(self, token: int | None, likelihood: Likelihood | None) -> bool:
+        """Receive the next token, None where the logits are no numbers; true: the answer ends."""
 
 
 class DecodeSlots:
@@ -219,7 +222,7 @@ class DecodeSlots:
         scored = self._likelihoods(logits_BV, token_B)
         ended = [False] * len(tokens)
         for place, request in enumerate(self._requests):
-            if done[place] or request.cancelled or not request.streams:
+            if done[place] or request.cancelled or not isinstance(request, StreamedRequest):
                 continue
             token = tokens[place] if known[place] else None
             ended[place] = request.take(token, scored.get(place))
@@ -242,7 +245,7 @@ class DecodeSlots:
         """Free the slots of answers, and write down those that were not handed over."""
         self.finished += len(places)
         self._free += [self._slots[place] for place in places]
-        places = [place for place in places if not self._requests[place].streams]
+        places = [p for p in places if not isinstance(self._requests[p], StreamedRequest)]
         if not places:
             return
         place_B = self._put(np.array(places))
@@ -272,7 +275,7 @@ class DecodeSlots:
 
     def _group(self) -> None:
         """Put rows that are sampled alike together."""
-        self._streams = any(request.streams for request in self._requests)
+        self._streams = any(isinstance(request, StreamedRequest) for request in self._requests)
         places: dict[SamplingSettings, list[int]] = {}
         for place, request in enumerate(self._requests):
             places.setdefault(request.settings, []).append(place)

@@ -26,7 +26,7 @@ from equipoise.models.logprobs import Likelihood, ScoredRow, likelihoods, score_
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.shared_base import SharedBase
 from equipoise.models.token_choice import SamplingSettings, choose
-from equipoise.sampling.decode_slots import DecodeRequest
+from equipoise.sampling.decode_slots import DecodeRequest, StreamedRequest
 from equipoise.sampling.decoder import Decoder
 from equipoise.seeds import uniform
 from equipoise.serve.detokenizer import Detokenizer, StopTexts, TokenTexts
@@ -283,10 +283,8 @@ def _put(pieces: Outbox) -> None:
         answer.pieces.put_nowait(piece)
 
 
-class PendingAnswer(DecodeRequest):
+class PendingAnswer(StreamedRequest):
     """An answer whose `pieces` wait in the event loop, and which grows in the model's thread."""
-
-    streams = True
 
     def __init__(
         self,

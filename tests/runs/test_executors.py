@@ -5,6 +5,7 @@ time and nothing else.
 import hashlib
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -24,7 +25,7 @@ from equipoise.api.play_out import play_out
 from equipoise.errors import ConfigError, EquipoiseError, ModelError
 from equipoise.planning.new_run import new_run
 from equipoise.runs import recipe_loader
-from equipoise.runs.executors import processes
+from equipoise.runs.executors import processes, ray_cluster, ray_probe
 from equipoise.runs.executors.base import Executor, Local, short_form, workers
 from equipoise.runs.executors.processes import Processes
 from equipoise.runs.executors.ray_cluster import RayWorker
@@ -534,10 +535,75 @@ def test_a_ray_that_cannot_be_had_is_one_message(monkeypatch, address, kind, mes
 
     stand_in = SimpleNamespace(is_initialized=lambda: False, init=init)
     monkeypatch.setitem(sys.modules, "ray", stand_in)
+    monkeypatch.setattr(ray_cluster, "check_answers", lambda address: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     config = recipe_loader.build({**VALUES, "executor": "ray"}, "test")
     with machine(ray_address=address), pytest.raises(EquipoiseError, match=message) as error:
         config.executor.open()
     assert type(error.value) is kind
+
+
+STAND_IN = """
+import sys, time
+
+def init(address, **given):
+    print("a line of Ray's own")
+    if address == "never":
+        time.sleep(600)
+    if address == "refused":
+        raise Exception("Could not connect\\x1b[31m red\\nand more")
+    if address == "aborts":
+        import os
+        os.abort()
+
+def shutdown():
+    pass
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("there", ""),
+        ("never", r"nothing in 5 s"),
+        ("refused", r"Could not connect\S* red"),
+        ("aborts", r"a line of Ray's own"),
+    ],
+)
+def test_a_hostile_ray_address_is_one_message(monkeypatch, tmp_path, address, reason):
+    (tmp_path / "ray.py").write_text(STAND_IN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(ray_probe, "ANSWER", 5.0)
+    if not reason:
+        monkeypatch.setattr(ray_probe, "ANSWER", 60.0)
+        ray_probe.check_answers(address)
+        return
+    with pytest.raises(ConfigError) as error:
+        ray_probe.check_answers(address)
+    message = str(error.value)
+    assert re.search(rf"no Ray cluster answers at '{address}' \({reason}\)", message), message
+    assert "\x1b" not in message
+
+
+def test_ray_is_not_asked_where_no_address_is_named(monkeypatch):
+    asked = []
+    monkeypatch.setattr(ray_cluster, "check_answers", asked.append)
+    begun = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda **given: None,
+        cluster_resources=lambda: {"CPU": 9},
+        remote=lambda **given: lambda kind: kind,
+    )
+    monkeypatch.setitem(sys.modules, "ray", begun)
+    cluster = recipe_loader.build({**VALUES, "executor": "ray"}, "test").executor
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    cluster.open().close()
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.9:6379")
+    cluster.open().close()
+    with machine(ray_address="auto"):
+        cluster.open().close()
+    assert asked == ["10.0.0.9:6379", "auto"]
 
 
 @pytest.mark.parametrize(("cores", "each"), [(5, "2"), (1, "1")])

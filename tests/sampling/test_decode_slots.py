@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from equipoise.models.token_choice import SamplingSettings
-from equipoise.sampling.decode_slots import DecodeRequest, DecodeSlots
+from equipoise.sampling.decode_slots import DecodeRequest, DecodeSlots, StreamedRequest
 from equipoise.seeds import uniform
 
 EVEN_V = torch.zeros(1000)  # a thousand tokens, all alike
@@ -140,10 +140,9 @@ def test_a_cancelled_answer_leaves_its_slot():
     assert requests[1].answer == grown([2], [5])[0]
 
 
-class Heard(DecodeRequest):
+class Heard(StreamedRequest):
     """A request that keeps what it is handed, and ends after `most` tokens."""
 
-    streams = True
     most = 2
 
     def take(self, token, likelihood):

@@ -3,6 +3,7 @@
 Every node needs the same packages and sees the run's folder and the models under the same paths.
 """
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, EquipoiseError, first_line
 from equipoise.runs.executors.base import Executor
+from equipoise.runs.executors.ray_probe import check_answers
 from equipoise.runs.executors.worker_pool import NoRoomError, WorkerLostError, WorkerPool
 from equipoise.system.addresses import Machine, of_the_machine
 from equipoise.system.subprocesses import library_starts
@@ -52,6 +54,9 @@ class RayCluster(Executor):
         ray = _ray()
         if not ray.is_initialized():
             address = Machine.here().ray_address
+            named = address or os.environ.get("RAY_ADDRESS")
+            if named:
+                check_answers(named)
             try:
                 with library_starts():
                     ray.init(address=address, log_to_driver=False)
