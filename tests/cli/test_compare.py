@@ -206,3 +206,13 @@ def test_missing_answers_are_played_once_and_kept(command, judge):
     [each] = first["differences"]
     assert each["items"] == 6
     assert any(folder.endswith("kept/beginner") for folder in first["kept"])
+
+
+def test_a_folder_of_answers_that_cannot_be_written_is_said_with_its_option(command, tmp_path):
+    (tmp_path / "kept").write_text("a file")
+    (tmp_path / "sums.jsonl").write_text('{"prompt": "What is 1 plus 1?", "answer": "2"}\n')
+    asked = ["builtin", "builtin/beginner", "--on", "sums.jsonl", "--judge", "exact"]
+    done = command("compare", *asked, "--keep", "kept")
+    assert done.code == 2
+    assert done.err.strip().endswith("choose another --keep")
+    assert "--out" not in done.err

@@ -14,6 +14,7 @@ DOORS = {
     "play": ["play", "{run}", "--port", "0"],
     "import-scores": ["import-scores", "{run}@policy", "scores.json", "--from", "mt_bench"],
     "merge": ["merge", "{run}/players/policy/1", "--to", "merged"],
+    "attack-judge": ["attack-judge", "{run}", "--prompts", "rows.jsonl"],
 }
 """Every command that plays, serves or loads what a run names."""
 READERS = [
@@ -42,5 +43,4 @@ WITHOUT_RUNS = [
     "sampler",
     "traces",
     "rows",
-    "attack-judge",
 ]
