@@ -15,7 +15,7 @@ from equipoise import seeds
 from equipoise.answer import answer_of
 from equipoise.api.measure_sets import model_settings
 from equipoise.api.read_rows import source_of
-from equipoise.api.trained_attack import KEPT, train_attacker
+from equipoise.api.trained_attack import KEPT, AttackerTraining
 from equipoise.blocks.terminal import show_notes
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError, RunError
@@ -145,26 +145,26 @@ def attack_judge(
     trusted = truth_named(truth)
     placed = place_judge(built, "attack-judge", seed)
     notes: list[str] = []
-    most = limit_of(built, limit)
     prompts = made_prompts(prompts) or prompts
     attackable = judgeable(prompts_of(prompts), [built, *judges_in(trusted)], notes)
-    count = len(attackable)
-    if count > most:
-        notes.append(f"{most:,} of {count:,} prompts were attacked; --limit takes more")
-    attackable = attackable[:most]
-    if isinstance(trusted, Votes):
-        answers = voted_answers(attackable, notes)
-    else:
-        answers = with_wrong_answers(
-            honest_answers(attackable, model, player_settings, seed, notes)
+    asked = attackable[: limit_of(built, limit)]
+    if len(asked) < len(attackable):
+        notes.append(
+            f"{len(asked):,} of {len(attackable):,} prompts were attacked; --limit takes more"
         )
+    if isinstance(trusted, Votes):
+        answers = voted_answers(asked, notes)
+    else:
+        honest = honest_answers(asked, model, player_settings, seed, notes)
+        answers = with_wrong_answers(honest)
     note = few_prompts_note(len(answers))
     if note:
         notes.append(note)
     attacked = attack(placed, trusted, answers, attacks)
     check_scores(built, attacked)
     notes += idle_truth_notes(trusted, attacked)
-    shown = [attacked_judge(placed, trusted, attacked, f"{built.title} alone")]
+    alone = f"{built.title} alone"
+    shown = [attacked_judge(placed, trusted, attacked, alone)]
     gate_text = ""
     others: dict[str, Judge] = {}
     if gate:
@@ -177,25 +177,21 @@ def attack_judge(
         at_work = place_judge(other, "attack-judge", seed)
         again = attack(at_work, trusted, answers, attacks)
         shown.append(attacked_judge(at_work, trusted, again, name))
-    trained = []
+    trained: list[TrainedAttack] = []
     if updates and model is not None:
-        for name, other in {f"{built.title} alone": built, **others}.items():
-            trained.append(
-                train_attacker(
-                    name,
-                    other,
-                    trusted,
-                    fitted_gate(answers),
-                    prompts,
-                    model,
-                    updates,
-                    count,
-                    player_settings=player_settings,
-                    train_settings=train_settings,
-                    keep=Path(keep),
-                    progress=progress,
-                )
-            )
+        training = AttackerTraining(
+            prompts,
+            len(attackable),
+            model,
+            updates,
+            trusted,
+            fitted_gate(answers),
+            player_settings,
+            train_settings,
+            Path(keep),
+            progress,
+        )
+        trained = [training.against(*each) for each in {alone: built, **others}.items()]
     return JudgeAttack(shown, gate_text, notes, trained)
 
 

@@ -1,5 +1,6 @@
 """Train an attacker of a judge: a run of a small learner whose reward is that judge alone."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,98 +30,98 @@ MEASUREMENTS = 4  # beside the start's
 HELD_OUT = 32  # most prompts on which gains are measured, and at most a third of all
 
 
-def attack_recipe(
-    judge: Judge,
-    prompts: Any,
-    model: str,
-    updates: int,
-    count: int,
-    player_settings: recipe_loader.Overrides,
-    train_settings: recipe_loader.Overrides,
-) -> dict[str, Any]:
-    """The recipe of an attacker: policy gradients of whole groups, for the judge's score alone.
+@dataclass(frozen=True)
+class AttackerTraining:
+    """The training of attackers from one model, each against a judge.
 
-    There is no pull to the start (`kl`), since whatever pays is to be found. `count` is that of all
-    prompts. Raises ConfigError.
+    `count` is that of all prompts; `gate` is fitted to honest answers; the runs lie below `keep`.
     """
-    player = dict(model_settings(model, player_settings)["players"])
-    (values,) = player.values()
-    if values["kind"] != "local":
-        raise ConfigError(
-            f"--updates: the model {model} is served elsewhere, where it cannot be trained; name a "
-            "model's folder, hub id or packaged name"
-        )
-    size = describe(str(values["model"])).parameters
-    if size >= ADAPTER:
-        values.setdefault("lora", LORA)
-    source: dict[str, Any] = {"kind": "files", "path": str(prompts)}
-    if isinstance(prompts, Prompts):
-        source = recipe_loader.plain_values(prompts)
-    elif not isinstance(prompts, str | Path):
-        source = {"kind": "given", "rows": recipe_loader.plain_values(prompts)}
-    recipe: dict[str, Any] = {
-        "name": f"attack on {judge.title}",
-        "generations": updates,
-        "players": {EXPLOITER: {**values, "learns": True}},
-        "prompts": {
-            **source,
-            "per_generation": 16,
-            "held_out": max(2, min(HELD_OUT, count // 3)),
-            "shrink": True,
-            "reuse": True,
-        },
-        "game": {"kind": "answers", "samples": 8},
-        "judge": recipe_loader.plain_values(judge),
-        "learner": {
-            "kind": "policy_gradient",
-            "estimator": "group_relative",
-            "learning_rate": peak_rate(size, values.get("lora") is not None),
-            "warmup_steps": 0,
-            "kl": 0.0,
-        },
-        "evaluate": {"kind": "held_out", "every": max(1, updates // MEASUREMENTS), "samples": 1},
-        "keep": 1,
-    }
-    recipe_loader.override(recipe, train_settings)
-    return recipe
 
+    prompts: Any
+    count: int
+    model: str
+    updates: int
+    truth: Truth
+    gate: NoTricks
+    player_settings: recipe_loader.Overrides = ()
+    train_settings: recipe_loader.Overrides = ()
+    keep: Path = KEPT
+    progress: bool = False
 
-def train_attacker(
-    title: str,
-    judge: Judge,
-    truth: Truth,
-    gate: NoTricks,
-    prompts: Any,
-    model: str,
-    updates: int,
-    count: int,
-    *,
-    player_settings: recipe_loader.Overrides = (),
-    train_settings: recipe_loader.Overrides = (),
-    keep: Path = KEPT,
-    progress: bool = False,
-) -> TrainedAttack:
-    """Train an attacker against a judge and measure what its answers gained.
+    def recipe(self, judge: Judge) -> dict[str, Any]:
+        """The recipe of an attacker: policy gradients of whole groups, for the judge's score alone.
 
-    The run lies below `keep` under a name of its settings: the same call goes on with it. Raises
-    what a run raises.
-    """
-    if isinstance(truth, Votes):
-        raise ConfigError(
-            "--updates: people have not voted on what an attacker will answer; give --truth a "
-            "judge, or likeness"
-        )
-    recipe = attack_recipe(judge, prompts, model, updates, count, player_settings, train_settings)
-    folder = keep / record_id(title, repr(recipe))
-    if is_run(folder):
-        Run(folder, trust=True).resume(progress=progress)
-    else:
-        door.run(recipe, out=folder, progress=progress)
-    placed = place_judge(judge, "attack-judge")
-    with RunDirectory.read(folder, True) as run:
-        texts, tokens = answers_by_generation(run)
-        known = prompts_of(run, set().union(*texts.values()))
-    return trained_attack(title, placed, truth, gate, texts, tokens, known, str(folder))
+        There is no pull to the start (`kl`), since whatever pays is to be found. Raises
+        ConfigError.
+        """
+        player = dict(model_settings(self.model, self.player_settings)["players"])
+        (values,) = player.values()
+        if values["kind"] != "local":
+            raise ConfigError(
+                f"--updates: the model {self.model} is served elsewhere, where it cannot be "
+                "trained; name a model's folder, hub id or packaged name"
+            )
+        size = describe(str(values["model"])).parameters
+        if size >= ADAPTER:
+            values.setdefault("lora", LORA)
+        source: dict[str, Any] = {"kind": "files", "path": str(self.prompts)}
+        if isinstance(self.prompts, Prompts):
+            source = recipe_loader.plain_values(self.prompts)
+        elif not isinstance(self.prompts, str | Path):
+            source = {"kind": "given", "rows": recipe_loader.plain_values(self.prompts)}
+        recipe: dict[str, Any] = {
+            "name": f"attack on {judge.title}",
+            "generations": self.updates,
+            "players": {EXPLOITER: {**values, "learns": True}},
+            "prompts": {
+                **source,
+                "per_generation": 16,
+                "held_out": max(2, min(HELD_OUT, self.count // 3)),
+                "shrink": True,
+                "reuse": True,
+            },
+            "game": {"kind": "answers", "samples": 8},
+            "judge": recipe_loader.plain_values(judge),
+            "learner": {
+                "kind": "policy_gradient",
+                "estimator": "group_relative",
+                "learning_rate": peak_rate(size, values.get("lora") is not None),
+                "warmup_steps": 0,
+                "kl": 0.0,
+            },
+            "evaluate": {
+                "kind": "held_out",
+                "every": max(1, self.updates // MEASUREMENTS),
+                "samples": 1,
+            },
+            "keep": 1,
+        }
+        recipe_loader.override(recipe, self.train_settings)
+        return recipe
+
+    def against(self, title: str, judge: Judge) -> TrainedAttack:
+        """Train an attacker against a judge and measure what its answers gained.
+
+        The run lies under a name of its settings: the same call goes on with it. Raises what a run
+        raises.
+        """
+        if isinstance(self.truth, Votes):
+            raise ConfigError(
+                "--updates: people have not voted on what an attacker will answer; give --truth a "
+                "judge, or likeness"
+            )
+        recipe = self.recipe(judge)
+        folder = self.keep / record_id(title, repr(recipe))
+        if is_run(folder):
+            Run(folder, trust=True).resume(progress=self.progress)
+        else:
+            door.run(recipe, out=folder, progress=self.progress)
+        placed = place_judge(judge, "attack-judge")
+        with RunDirectory.read(folder, True) as run:
+            texts, tokens = answers_by_generation(run)
+            known = prompts_of(run, set().union(*texts.values()))
+        place = str(folder)
+        return trained_attack(title, placed, self.truth, self.gate, texts, tokens, known, place)
 
 
 def answers_by_generation(run: RunDirectory) -> tuple[dict[int, dict[str, str]], dict[int, int]]:
