@@ -147,15 +147,15 @@ def attack_judge(
     notes: list[str] = []
     prompts = made_prompts(prompts) or prompts
     attackable = judgeable(prompts_of(prompts), [built, *judges_in(trusted)], notes)
-    asked = attackable[: limit_of(built, limit)]
-    if len(asked) < len(attackable):
+    chosen = attackable[: limit_of(built, limit)]
+    if len(chosen) < len(attackable):
         notes.append(
-            f"{len(asked):,} of {len(attackable):,} prompts were attacked; --limit takes more"
+            f"{len(chosen):,} of {len(attackable):,} prompts were attacked; --limit takes more"
         )
     if isinstance(trusted, Votes):
-        answers = voted_answers(asked, notes)
+        answers = voted_answers(chosen, notes)
     else:
-        honest = honest_answers(asked, model, player_settings, seed, notes)
+        honest = honest_answers(chosen, model, player_settings, seed, notes)
         answers = with_wrong_answers(honest)
     note = few_prompts_note(len(answers))
     if note:

@@ -1,6 +1,7 @@
 """The stage that builds training examples: pairs of answers, or episodes of a learner's moves."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -12,6 +13,8 @@ from equipoise.data.pairs import JudgedMatches
 from equipoise.data.truncation import drop_truncated, fitting_pairs, is_truncated, mark_truncated
 from equipoise.data.win_probabilities import Samples, WinRule, with_wins
 from equipoise.errors import ConfigError, NoSignal
+from equipoise.judges.base import Judge
+from equipoise.losses.base import PreferenceLoss
 from equipoise.players.local import Local
 from equipoise.runs.config import RunConfig
 from equipoise.runs.contexts import judge_context
@@ -44,248 +47,245 @@ def make_examples(
         matches = [match for match in matches if learner in match.seats.values()]
     teacher = config.judge_of(learner.name).name
     judgements = [each for each in judgements if each.judge == teacher]
-    if needs == "episodes":
-        return record_episodes(run, matches, judgements, learner, t)
-    return record_pairs(run, matches, judgements, learner, t)
+    lessons = Lessons(run, matches, judgements, learner, t)
+    return lessons.record_episodes() if needs == "episodes" else lessons.record_pairs()
 
 
-# -- pairs of answers
+@dataclass(frozen=True)
+class Lessons:
+    """The matches of generation t that teach a learner, with its judge's judgements."""
 
+    run: OpenRun
+    matches: Sequence[Match]
+    judgements: Sequence[Judgement]
+    learner: PlayerId
+    t: int
 
-def record_pairs(
-    run: OpenRun,
-    matches: Sequence[Match],
-    judgements: Sequence[Judgement],
-    learner: PlayerId,
-    t: int,
-) -> list[Pair]:
-    config = run.config
-    key = f"{t}/pair/{learner.name}"
-    if run.ledger.stage_facts(key) is None:
-        run.show("pair", None, t, learner.name)
-        with run.stage("pair", key, t) as facts:
-            pairs, dropped = make_pairs(run, matches, judgements, learner, t)
-            pairs, unfit = fitting(run, pairs, learner)
-            if unfit and config.too_long == "drop":
-                dropped = {**dropped, TOO_LONG: unfit}
-            elif unfit:
-                facts.update(cut_to_fit=unfit)
-            if not pairs:
-                raise no_signal("pair", matches, learner, t, dropped)
-            run.ledger.add_pairs(pairs, learner)
-            # answers that were cut, however they are learned from
-            noted = mark_truncated(pairs, matches)
-            cut = sum(pair.chosen_cut or pair.rejected_cut for pair in noted)
-            facts.update(pairs=len(pairs), dropped=dropped, cut_pairs=cut)
-    return run.ledger.pairs(t, learner)
+    @property
+    def config(self) -> RunConfig:
+        """The run's."""
+        return self.run.config
 
+    @property
+    def judge(self) -> Judge:
+        """The learner's own judge."""
+        return self.config.judge_of(self.learner.name)
 
-def make_pairs(
-    run: OpenRun,
-    matches: Sequence[Match],
-    judgements: Sequence[Judgement],
-    learner: PlayerId,
-    t: int,
-) -> tuple[list[Pair], dict[str, int]]:
-    """(the pairs; how many matches or pairs were dropped, by reason)."""
-    config = run.config
-    if not config.plays(t):
-        pairs, dropped = config.pairs.data_pairs(run.prompts.train(t), t)
-        pairs, single = without_single(pairs, config, learner, t)
-        if single:
-            dropped = {**dropped, "single": single}
-        return with_certain_wins(run, pairs, learner, t), dropped
-    whole = list(matches)
-    left_out = 0
-    if config.truncated == "drop":
-        whole, left_out = drop_truncated(matches, config.pairs.answers)
-    judged = JudgedMatches(whole, judgements, config.utility, run.prompts.played(t))
-    pairs, dropped = config.pairs.make(judged)
-    if left_out:
-        dropped = {**dropped, "truncated": left_out}
-    if config.truncated == "keep":
-        pairs = mark_truncated(pairs, matches)
-    if not config.pairs.by_judge(t):
-        return with_certain_wins(run, pairs, learner, t), dropped
-    rule = win_rule(run, learner, t)
-    if rule is None or not pairs:
-        return pairs, dropped
-    opponents = scored_opponents(run, learner, t)
-    samples = opponent_samples(run, matches, judgements, learner, t)
-    pairs, unmet = with_wins(pairs, samples, opponents, rule)
-    return pairs, {**dropped, **unmet}
+    @property
+    def needs(self) -> str:
+        """The examples that the learner wants."""
+        return self.config.learner_of(self.learner.name).needs
 
+    @property
+    def loss(self) -> PreferenceLoss | None:
+        """The loss by which the learner learns from pairs now; None where it has none."""
+        return self.config.loss_at(self.learner.name, self.t)
 
-def without_single(
-    pairs: list[Pair], config: RunConfig, learner: PlayerId, t: int
-) -> tuple[list[Pair], int]:
-    """(the pairs that a learner can learn, the number of answers alone that it cannot).
+    # -- pairs of answers
 
-    `sft` learns wanted answers alone, and a loss that `reads_single` any with a label.
-    """
-    loss = config.loss_at(learner.name, t)
-    if config.learner_of(learner.name).needs == "answers":
-        kept = [pair for pair in pairs if pair.has("chosen")]
-    elif loss is not None and loss.reads_single:
-        kept = pairs
-    else:
-        kept = [pair for pair in pairs if not pair.only]
-    return kept, len(pairs) - len(kept)
+    def record_pairs(self) -> list[Pair]:
+        """The pairs of the stage, made now or read. Raises NoSignal where there are none."""
+        run, learner, t = self.run, self.learner, self.t
+        key = f"{t}/pair/{learner.name}"
+        if run.ledger.stage_facts(key) is None:
+            run.show("pair", None, t, learner.name)
+            with run.stage("pair", key, t) as facts:
+                pairs, dropped = self.make_pairs()
+                pairs, unfit = self.fitting(pairs)
+                if unfit and self.config.too_long == "drop":
+                    dropped = {**dropped, TOO_LONG: unfit}
+                elif unfit:
+                    facts.update(cut_to_fit=unfit)
+                if not pairs:
+                    raise self.no_signal("pair", dropped)
+                run.ledger.add_pairs(pairs, learner)
+                # answers that were cut, however they are learned from
+                noted = mark_truncated(pairs, self.matches)
+                cut = sum(pair.chosen_cut or pair.rejected_cut for pair in noted)
+                facts.update(pairs=len(pairs), dropped=dropped, cut_pairs=cut)
+        return run.ledger.pairs(t, learner)
 
+    def make_pairs(self) -> tuple[list[Pair], dict[str, int]]:
+        """(the pairs; how many matches or pairs were dropped, by reason)."""
+        config, prompts, t = self.config, self.run.prompts, self.t
+        if not config.plays(t):
+            pairs, dropped = config.pairs.data_pairs(prompts.train(t), t)
+            pairs, single = self.without_single(pairs)
+            if single:
+                dropped = {**dropped, "single": single}
+            return self.with_certain_wins(pairs), dropped
+        whole = list(self.matches)
+        left_out = 0
+        if config.truncated == "drop":
+            whole, left_out = drop_truncated(self.matches, config.pairs.answers)
+        judged = JudgedMatches(whole, self.judgements, config.utility, prompts.played(t))
+        pairs, dropped = config.pairs.make(judged)
+        if left_out:
+            dropped = {**dropped, "truncated": left_out}
+        if config.truncated == "keep":
+            pairs = mark_truncated(pairs, self.matches)
+        if not config.pairs.by_judge(t):
+            return self.with_certain_wins(pairs), dropped
+        rule = self.win_rule()
+        if rule is None or not pairs:
+            return pairs, dropped
+        opponents = self.scored_opponents()
+        pairs, unmet = with_wins(pairs, self.opponent_samples(), opponents, rule)
+        return pairs, {**dropped, **unmet}
 
-def fitting(run: OpenRun, pairs: Sequence[Pair], learner: PlayerId) -> tuple[list[Pair], int]:
-    """(the pairs that the learner is taught; how many do not fit its model whole)."""
-    player = run.config.playing[learner.name]
-    joined = run.config.learner_of(learner.name).joined_pairs() is not None
-    if joined or not isinstance(player, Local):
-        return list(pairs), 0
-    encoding = player.shared_encoding(run.resources)
-    return fitting_pairs(pairs, lambda row: encoding.fits(*row), run.config.too_long)
+    def without_single(self, pairs: list[Pair]) -> tuple[list[Pair], int]:
+        """(the pairs that a learner can learn, the number of answers alone that it cannot).
 
+        `sft` learns wanted answers alone, and a loss that `reads_single` any with a label.
+        """
+        if self.needs == "answers":
+            kept = [pair for pair in pairs if pair.has("chosen")]
+        elif self.loss is not None and self.loss.reads_single:
+            kept = pairs
+        else:
+            kept = [pair for pair in pairs if not pair.only]
+        return kept, len(pairs) - len(kept)
 
-def with_certain_wins(run: OpenRun, pairs: list[Pair], learner: PlayerId, t: int) -> list[Pair]:
-    """Pairs of the data for losses that read P(answer beats …): the choice 1, the other 0."""
-    loss = run.config.loss_at(learner.name, t)
-    if loss is None or loss.wins_by is None:
-        return pairs
-    return [msgspec.structs.replace(pair, chosen_win=1.0, rejected_win=0.0) for pair in pairs]
+    def fitting(self, pairs: Sequence[Pair]) -> tuple[list[Pair], int]:
+        """(the pairs that the learner is taught; how many do not fit its model whole)."""
+        name = self.learner.name
+        player = self.config.playing[name]
+        joined = self.config.learner_of(name).joined_pairs() is not None
+        if joined or not isinstance(player, Local):
+            return list(pairs), 0
+        encoding = player.shared_encoding(self.run.resources)
+        return fitting_pairs(pairs, lambda row: encoding.fits(*row), self.config.too_long)
 
+    def with_certain_wins(self, pairs: list[Pair]) -> list[Pair]:
+        """Pairs of the data for losses that read P(answer beats …): the choice 1, the other 0."""
+        if self.loss is None or self.loss.wins_by is None:
+            return pairs
+        return [msgspec.structs.replace(pair, chosen_win=1.0, rejected_win=0.0) for pair in pairs]
 
-def win_rule(run: OpenRun, learner: PlayerId, t: int) -> WinRule | None:
-    """The loss's way to estimate P(answer beats …); None where it needs no estimate."""
-    config = run.config
-    loss = config.loss_at(learner.name, t)
-    wins_by = None if loss is None else loss.wins_by
-    if config.learner_of(learner.name).needs != "pairs" or wins_by is None:
-        return None
-    if wins_by == "auto":
-        compares = config.judge_of(learner.name).compares
-        wins_by = "judged" if compares else "counted"
-    return None if wins_by == "judged" else wins_by
+    # -- how likely an answer beats the opponents
 
+    def win_rule(self) -> WinRule | None:
+        """The loss's way to estimate P(answer beats …); None where it needs no estimate."""
+        wins_by = None if self.loss is None else self.loss.wins_by
+        if self.needs != "pairs" or wins_by is None:
+            return None
+        if wins_by == "auto":
+            wins_by = "judged" if self.judge.compares else "counted"
+        return None if wins_by == "judged" else wins_by
 
-def scored_opponents(run: OpenRun, learner: PlayerId, t: int) -> list[tuple[PlayerId, float]]:
-    """The players that an answer has to beat, with weights that add up to one."""
-    loss = run.config.loss_at(learner.name, t)
-    assert loss is not None
-    return loss.wins_against(run.roster.opponent_pool(learner, t))
+    def scored_opponents(self) -> list[tuple[PlayerId, float]]:
+        """The players that an answer has to beat, with weights that add up to one."""
+        assert self.loss is not None
+        return self.loss.wins_against(self.run.roster.opponent_pool(self.learner, self.t))
 
+    def opponent_samples(self) -> Samples:
+        """Scored answers of all of `scored_opponents` to generation t's prompts.
 
-def opponent_samples(
-    run: OpenRun,
-    matches: Sequence[Match],
-    judgements: Sequence[Judgement],
-    learner: PlayerId,
-    t: int,
-) -> Samples:
-    """Scored answers of all of `scored_opponents` to generation t's prompts.
+        Of those that sat in none of the matches, the answers are taken that they gave to the same
+        prompts in their own generation (`prompts.reuse: same`), else they answer the prompts in
+        every seat; this stays in the ledger. Raises ConfigError for a judge that only compares, or
+        a game of different roles.
+        """
+        utility = self.config.utility
+        samples = Samples()
+        samples.add(self.matches, self.judgements, utility)
+        present = samples.players()
+        for player, _ in self.scored_opponents():
+            if player not in present:
+                played, judged = self.recorded_answers(player)
+                if not played:
+                    played, judged = self.answer_alone(player)
+                samples.add(played, judged, utility)
+        return samples
 
-    Of those that sat in none of the matches, the answers are taken that they gave to the same
-    prompts in their own generation (`prompts.reuse: same`), else they answer the prompts in every
-    seat; this stays in the ledger. Raises ConfigError for a judge that only compares, or a game of
-    different roles.
-    """
-    samples = Samples()
-    samples.add(matches, judgements, run.config.utility)
-    present = samples.players()
-    for player, _ in scored_opponents(run, learner, t):
-        if player not in present:
-            played, judged = recorded_answers(run, player, learner, t)
-            if not played:
-                played, judged = answer_alone(run, player, learner, t)
-            samples.add(played, judged, run.config.utility)
-    return samples
+    def recorded_answers(self, player: PlayerId) -> tuple[Sequence[Match], list[Judgement]]:
+        """An earlier generation's training matches against itself, where all prompts are alike."""
+        run = self.run
+        generations = range(self.t) if self.config.prompts.reuse == "same" else ()
+        played = [
+            match
+            for g in generations
+            if player in run.roster.learners(g)
+            for match in run.ledger.matches("train", g)
+            if set(match.seats.values()) == {player}
+        ]
+        judged = run.ledger.judgements_of([match.id for match in played], self.judge.name)
+        return played, list(judged.values())
 
-
-def recorded_answers(
-    run: OpenRun, player: PlayerId, learner: PlayerId, t: int
-) -> tuple[Sequence[Match], list[Judgement]]:
-    """An earlier generation's training matches against itself, where all prompts are alike."""
-    generations = range(t) if run.config.prompts.reuse == "same" else ()
-    played = [
-        match
-        for g in generations
-        if player in run.roster.learners(g)
-        for match in run.ledger.matches("train", g)
-        if set(match.seats.values()) == {player}
-    ]
-    teacher = run.config.judge_of(learner.name).name
-    judged = run.ledger.judgements_of([match.id for match in played], teacher)
-    return played, list(judged.values())
-
-
-def answer_alone(
-    run: OpenRun, player: PlayerId, learner: PlayerId, t: int
-) -> tuple[Sequence[Match], list[Judgement]]:
-    """Have an opponent answer the generation's prompts, scored by the learner's judge."""
-    config = run.config
-    judge = config.judge_of(learner.name)
-    if judge.compares or not config.game.symmetric:
-        raise ConfigError(
-            "loss.wins: P(answer beats an opponent) takes the opponent's own "
-            "answers, scored alone, in a game whose seats are alike; use a judge "
-            "that scores, or another loss.target"
+    def answer_alone(self, player: PlayerId) -> tuple[Sequence[Match], list[Judgement]]:
+        """Have an opponent answer the generation's prompts, scored by the learner's judge."""
+        run, game, judge, t = self.run, self.config.game, self.judge, self.t
+        if judge.compares or not game.symmetric:
+            raise ConfigError(
+                "loss.wins: P(answer beats an opponent) takes the opponent's own "
+                "answers, scored alone, in a game whose seats are alike; use a judge "
+                "that scores, or another loss.target"
+            )
+        prompts = run.prompts.train(t)
+        seats = dict.fromkeys(game.seats, player)
+        seatings = [(prompt, seats) for prompt in prompts]
+        key = f"{t}/{OPPONENTS}/{self.learner.name}/{player}"
+        played = record_matches(run, f"{key}/play", seatings, t, OPPONENTS, player.name)
+        judged = record_judgements(
+            run,
+            f"{key}/judge/{judge.name}",
+            judge,
+            judge_context(run, t),
+            played,
+            {prompt.id: prompt for prompt in prompts},
+            t,
+            player.name,
         )
-    prompts = run.prompts.train(t)
-    seats = dict.fromkeys(config.game.seats, player)
-    seatings = [(prompt, seats) for prompt in prompts]
-    key = f"{t}/{OPPONENTS}/{learner.name}/{player}"
-    played = record_matches(run, f"{key}/play", seatings, t, OPPONENTS, player.name)
-    judged = record_judgements(
-        run,
-        f"{key}/judge/{judge.name}",
-        judge,
-        judge_context(run, t),
-        played,
-        {prompt.id: prompt for prompt in prompts},
-        t,
-        player.name,
-    )
-    return played, judged
+        return played, judged
 
+    # -- episodes of a learner's moves
 
-# -- episodes of a learner's moves
+    def record_episodes(self) -> list[Episode]:
+        """The episodes of the stage, made now or read. Raises NoSignal where there are none."""
+        run, config, learner, t = self.run, self.config, self.learner, self.t
+        key = f"{t}/episodes/{learner.name}"
+        if run.ledger.stage_facts(key) is None:
+            run.show("episodes", None, t, learner.name)
+            with run.stage("episodes", key, t) as facts:
+                made, dropped = episodes(
+                    self.matches,
+                    {judgement.match: judgement for judgement in self.judgements},
+                    learner,
+                    config.game,
+                    run.prompts.played(t),
+                    config.utility,
+                    run.earlier_texts.terms(t, run.resources),
+                    config.normalise,
+                    config.learner_of(learner.name).share_of_outcome,
+                    config.truncated == "drop",
+                )
+                match_of = {match.id: match for match in self.matches}
+                kept = sum(is_truncated(match_of[e.match].turns[e.turn]) for e in made)
+                if not made:
+                    raise self.no_signal("episode", dropped)
+                run.ledger.add_episodes(made, learner)
+                facts.update(
+                    episodes=len(made),
+                    dropped=dropped,
+                    cut_episodes=kept + dropped.get("truncated", 0),
+                    reward=fmean(episode.reward for episode in made),
+                    parts=part_means(made),
+                    repeated=repeated_share(made, self.matches, config.game.raw_moves),
+                )
+                run.monitor.numbers(reward=facts["reward"])
+        return run.ledger.episodes(learner)
 
-
-def record_episodes(
-    run: OpenRun,
-    matches: Sequence[Match],
-    judgements: Sequence[Judgement],
-    learner: PlayerId,
-    t: int,
-) -> list[Episode]:
-    config = run.config
-    key = f"{t}/episodes/{learner.name}"
-    if run.ledger.stage_facts(key) is None:
-        run.show("episodes", None, t, learner.name)
-        with run.stage("episodes", key, t) as facts:
-            made, dropped = episodes(
-                matches,
-                {judgement.match: judgement for judgement in judgements},
-                learner,
-                config.game,
-                run.prompts.played(t),
-                config.utility,
-                run.earlier_texts.terms(t, run.resources),
-                config.normalise,
-                config.learner_of(learner.name).share_of_outcome,
-                config.truncated == "drop",
-            )
-            match_of = {match.id: match for match in matches}
-            kept = sum(is_truncated(match_of[e.match].turns[e.turn]) for e in made)
-            if not made:
-                raise no_signal("episode", matches, learner, t, dropped)
-            run.ledger.add_episodes(made, learner)
-            facts.update(
-                episodes=len(made),
-                dropped=dropped,
-                cut_episodes=kept + dropped.get("truncated", 0),
-                reward=fmean(episode.reward for episode in made),
-                parts=part_means(made),
-                repeated=repeated_share(made, matches, config.game.raw_moves),
-            )
-            run.monitor.numbers(reward=facts["reward"])
-    return run.ledger.episodes(learner)
+    def no_signal(self, example: str, dropped: Mapping[str, Any]) -> NoSignal:
+        """The error where nothing is left to learn from, with what a new run can do about it."""
+        reasons = ", ".join(f"{reason} {count}" for reason, count in dropped.items())
+        if not reasons:
+            reasons = "it made no move" if example == "episode" else "nothing"
+        most = max(dropped, key=lambda reason: dropped[reason], default="")
+        remedy = f". {REMEDIES[most]}" if most in REMEDIES else ""
+        return NoSignal(
+            f"generation {self.t}: {len(self.matches)} matches gave {self.learner} no {example} to "
+            f"learn from; dropped: {reasons}{remedy}"
+        )
 
 
 def part_means(made: Sequence[Episode]) -> dict[str, float]:
@@ -318,17 +318,3 @@ REMEDIES = {
     "tie": "The judge gives all answers to a prompt one score. Try a judge with finer scores, or "
     "more answers to a prompt (game.samples)",
 }
-
-
-def no_signal(
-    example: str, matches: Sequence[Match], learner: PlayerId, t: int, dropped: Mapping[str, Any]
-) -> NoSignal:
-    reasons = ", ".join(f"{reason} {count}" for reason, count in dropped.items())
-    if not reasons:
-        reasons = "it made no move" if example == "episode" else "nothing"
-    most = max(dropped, key=lambda reason: dropped[reason], default="")
-    remedy = f". {REMEDIES[most]}" if most in REMEDIES else ""
-    return NoSignal(
-        f"generation {t}: {len(matches)} matches gave {learner} no {example} to learn from; "
-        f"dropped: {reasons}{remedy}"
-    )

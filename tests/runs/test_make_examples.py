@@ -4,8 +4,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from equipoise.runs import make_examples as examples_module
-from equipoise.runs.make_examples import make_examples, part_means, repeated_share
+from equipoise.runs.make_examples import Lessons, make_examples, part_means, repeated_share
 from equipoise.types import Episode, Judgement, Match, Move, PlayerId, Turn, View
 
 
@@ -46,13 +45,14 @@ def test_each_learner_is_taught_by_its_own_judge_from_its_matches(needs, seats, 
     """Two learners with a judge each, and a third judge that teaches neither."""
     taught = {}
 
-    def noting(run, matches, judgements, learner, t):
-        taught[learner.name] = ([m.id for m in matches], [j.id for j in judgements], t)
+    def noting(lessons):
+        ids = ([m.id for m in lessons.matches], [j.id for j in lessons.judgements], lessons.t)
+        taught[lessons.learner.name] = ids
         return []
 
     for name in ("record_pairs", "record_episodes"):
         kind = name.removeprefix("record_")
-        monkeypatch.setattr(examples_module, name, noting if kind == needs else None)
+        monkeypatch.setattr(Lessons, name, noting if kind == needs else None)
     teachers = {"ann": "strict", "ben": "kind"}
     run = MagicMock()
     run.config.training_matches = seats
