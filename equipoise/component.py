@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -47,6 +47,7 @@ from equipoise.system.user_parts import (
     with_records,
 )
 
+S = TypeVar("S", bound=BaseModel)
 MANY = 40  # names that a message lists
 
 
@@ -187,18 +188,49 @@ class Settings(BaseModel):
         return value
 
 
+def named_within(value: Any) -> Iterator[tuple[str, Any]]:
+    """(name, value) of what lies directly in settings, a mapping or a list."""
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield name, getattr(value, name)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield str(name), inner
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            yield str(number), inner
+
+
 def settings_in(value: Any) -> Iterator[BaseModel]:
     """All groups of settings in a value, parts among them, and those within them."""
-    inner: Iterable[Any] = ()
     if isinstance(value, BaseModel):
         yield value
-        inner = [getattr(value, name) for name in type(value).model_fields]
-    elif isinstance(value, Mapping):
-        inner = value.values()
-    elif isinstance(value, list | tuple):
-        inner = value
-    for each in inner:
-        yield from settings_in(each)
+    for _, inner in named_within(value):
+        yield from settings_in(inner)
+
+
+def with_inner(part: S, change: Callable[[Any, str], BaseModel]) -> S:
+    """The part with each group of settings in its fields changed.
+
+    `change` gets the group, and its name within the part.
+    """
+    changed: dict[str, Any] = {}
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        if isinstance(value, BaseModel):
+            new: Any = change(value, name)
+        elif isinstance(value, Mapping | tuple):
+            new = tuple(
+                change(each, f"{name}.{key}") if isinstance(each, BaseModel) else each
+                for key, each in named_within(value)
+            )
+            if isinstance(value, Mapping):
+                new = dict(zip(value, new, strict=True))
+        else:
+            continue
+        if new != value:
+            changed[name] = new
+    return part.model_copy(update=changed) if changed else part
 
 
 def has_stand_ins(*parts: Any) -> bool:

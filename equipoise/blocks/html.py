@@ -39,11 +39,6 @@ def _sources(scripts: Sequence[str]) -> str:
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
-def script_sources() -> str:
-    """The scripts of reports, for the policy of a page that frames them."""
-    return _sources([_charts_js(), _page_js()])
-
-
 def _charts_js() -> str:
     return (_HERE / "charts.js").read_text(encoding="utf-8")
 

@@ -2,7 +2,7 @@
 equilibrium.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import ClassVar, Literal
 
@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
-from equipoise.answer import answer_of
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
 from equipoise.evaluation.last_test import Criterion, SelectionRecord
@@ -39,7 +38,7 @@ from equipoise.payoffs.regret import (
     maximum_interval,
 )
 from equipoise.payoffs.table import PayoffTable, cross_play, cross_play_by_prompt, tally
-from equipoise.types import PlayerId, Turn
+from equipoise.types import PlayerId
 
 
 class HeldOut(Evaluation):
@@ -263,17 +262,3 @@ class HeldOut(Evaluation):
             },
             win_rate=Estimate.of(win_rate(*meetings(tested[chosen], tested[start]))),
         )
-
-
-def mean_of_answers(
-    answers: Mapping[str, Sequence[Turn]], value: Callable[[str], float]
-) -> Estimate:
-    """The mean `value` of the texts (prompt id -> answers), prompts counting as clusters.
-
-    Thoughts are no part of the texts, and one that never ended counts nowhere.
-    """
-    values: dict[str, list[float]] = {}
-    for prompt, turns in answers.items():
-        of_prompt = [answer_of(turn.move) for turn in turns]
-        values[prompt] = [value(answer.text) for answer in of_prompt if not answer.unfinished]
-    return Estimate.of(mean_score(values))

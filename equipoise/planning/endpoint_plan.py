@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
+from equipoise.component import named_within
 from equipoise.evaluation.measure import JudgeScore
 from equipoise.judges.base import Judge
 from equipoise.judges.question import Question
@@ -196,13 +195,8 @@ def asked_players(
         return
     if isinstance(part, Judge):
         asking = part
-    if isinstance(part, BaseModel):
-        part = {name: getattr(part, name) for name in type(part).model_fields}
-    if isinstance(part, list | tuple):
-        part = {str(number): inner for number, inner in enumerate(part)}
-    if isinstance(part, Mapping):
-        for name, inner in part.items():
-            yield from asked_players(inner, f"{place}.{name}", asking)
+    for name, inner in named_within(part):
+        yield from asked_players(inner, f"{place}.{name}", asking)
 
 
 def question_tokens(judge: Judge) -> float:

@@ -6,11 +6,11 @@ there.
 """
 
 import datetime
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from equipoise.component import with_inner
 from equipoise.errors import UserError
 from equipoise.models.encoding import today
 from equipoise.models.loading import row_length
@@ -43,34 +43,13 @@ def fix_at_start(
 
 def with_day(part: P, day: datetime.date, place: str, dated: list[str]) -> P:
     """The part with the day in all its parts that print one and have none; adds their places."""
-    changed: dict[str, Any] = {}
-    for name in type(part).model_fields:
-        value = getattr(part, name)
-        inner = f"{place}.{name}".lstrip(".")
-        if isinstance(value, BaseModel):
-            new: Any = with_day(value, day, inner, dated)
-        elif isinstance(value, Mapping):
-            new = {
-                key: with_day(each, day, f"{inner}.{key}", dated)
-                if isinstance(each, BaseModel)
-                else each
-                for key, each in value.items()
-            }
-        elif isinstance(value, tuple):
-            new = tuple(
-                with_day(each, day, f"{inner}.{number}", dated)
-                if isinstance(each, BaseModel)
-                else each
-                for number, each in enumerate(value)
-            )
-        else:
-            continue
-        if new != value:
-            changed[name] = new
+    part = with_inner(
+        part, lambda inner, name: with_day(inner, day, f"{place}.{name}".lstrip("."), dated)
+    )
     if "date" in type(part).model_fields and part.date is None and prints_date(part):  # type: ignore[attr-defined]
-        changed["date"] = day
         dated.append(place)
-    return part.model_copy(update=changed) if changed else part
+        return part.model_copy(update={"date": day})
+    return part
 
 
 def prints_date(part: Any) -> bool:

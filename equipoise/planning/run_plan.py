@@ -7,12 +7,13 @@ They are for this machine, or for `Hardware` that need not be here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from equipoise.component import with_inner
 from equipoise.errors import ConfigError
 from equipoise.models.device import Hardware, explain_device
 from equipoise.planning.checks import (
@@ -189,14 +190,8 @@ def without_places(part: P) -> P:
             changed[name] = "auto"
         elif isinstance(value, RemoteSampler):
             changed[name] = InProcess()
-        elif isinstance(value, BaseModel):
-            changed[name] = without_places(value)
-        elif isinstance(value, Mapping):
-            changed[name] = {
-                key: without_places(each) if isinstance(each, BaseModel) else each
-                for key, each in value.items()
-            }
-    return part.model_copy(update=changed)
+    part = part.model_copy(update=changed)
+    return with_inner(part, lambda inner, name: without_places(inner))
 
 
 def idle_accelerators(config: RunConfig, hardware: Hardware) -> tuple[str, ...]:

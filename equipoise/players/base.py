@@ -1,14 +1,14 @@
 """Players: configurations that open into actors, and the capabilities that an actor may have."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from equipoise.component import Component
+from equipoise.component import Component, named_within
 from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
 from equipoise.types import Message, Move, Prompt, Turns, View
@@ -203,10 +203,5 @@ def players_in(part: Any, place: str) -> Iterator[tuple[str, Player]]:
     """(place, player) of every player in a part's settings, at whatever depth."""
     if isinstance(part, Player):
         yield place, part
-    if isinstance(part, BaseModel):
-        part = {name: getattr(part, name) for name in type(part).model_fields}
-    if isinstance(part, list | tuple):
-        part = {str(number): inner for number, inner in enumerate(part)}
-    if isinstance(part, Mapping):
-        for name, inner in part.items():
-            yield from players_in(inner, f"{place}.{name}".lstrip("."))
+    for name, inner in named_within(part):
+        yield from players_in(inner, f"{place}.{name}".lstrip("."))

@@ -141,12 +141,8 @@ class Connection:
             async with asyncio.timeout(self._timeout):
                 reply = await create(**required, extra_body=others)
                 content = reply.content
-        except TimeoutError:
-            return self._time_out()
-        except openai.APIStatusError as error:
-            return self._refusal(error)
-        except openai.APIConnectionError as error:
-            return self._lost_connection(error)
+        except (TimeoutError, openai.APIStatusError, openai.APIConnectionError) as error:
+            return self._failure(error)
         try:
             reply = read_reply(decode(content), logprobs=self._player.logprobs)
         except UnusableReplyError as error:
@@ -166,14 +162,19 @@ class Connection:
             async with asyncio.timeout(min(self._timeout, http_bounds.CONNECTING)):
                 cards = await self._clients[place].models.list()
                 return [str(card.id) for card in cards.data]
-        except TimeoutError:
-            return self._time_out()
-        except openai.APIStatusError as error:
-            return self._refusal(error)
-        except openai.APIConnectionError as error:
-            return self._lost_connection(error)
+        except (TimeoutError, openai.APIStatusError, openai.APIConnectionError) as error:
+            return self._failure(error)
         except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
             return Failure(self._clean(f"not a list of models: {error}"))
+
+    def _failure(self, error: Exception) -> Failure:
+        import openai
+
+        if isinstance(error, TimeoutError):
+            return self._time_out()
+        if isinstance(error, openai.APIStatusError):
+            return self._refusal(error)
+        return self._lost_connection(error)
 
     def _time_out(self) -> Failure:
         return Failure(f"no answer within {self._timeout:g} s", transient=True)

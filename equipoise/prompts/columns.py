@@ -129,11 +129,6 @@ class Columns:
         self.used.add(name)
         return self.values.get(name)
 
-    def take_first(self, names: Sequence[str]) -> Any:
-        """The value of the first of `names`, or None."""
-        name = self.first(names)
-        return None if name is None else self.take(name)
-
     def place(self, name: str) -> str:
         """A column's place, for messages."""
         return f"{self.where}: {name}"

@@ -14,6 +14,7 @@ from equipoise.models.loading import Description, describe
 from equipoise.planning.cost import limit_new_tokens, prompt_tokens
 from equipoise.planning.memory import frozen_bytes, number_width, saving_settings
 from equipoise.planning.phases import phases
+from equipoise.planning.run_plan import without_places
 from equipoise.planning.trial import WorkShape, foresee, try_model
 from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
@@ -483,3 +484,12 @@ def test_prompts_that_the_template_refuses_are_not_counted(tmp_path):
     asked = Prompt("a", (user("How much is 2 + 2?"),))
     refused = Prompt("b", (Message("assistant", "Hello."), user("How much is 2 + 2?")))
     assert prompt_tokens(player, [asked, refused]) == prompt_tokens(player, [asked]) > 3
+
+
+def test_a_plan_for_other_hardware_leaves_devices_of_measures_open():
+    judge = "{kind: reward_model, model: builtin, head: lm_head, device: cuda}"
+    config = recipe_loader.load("quickstart", [f"measures=[length, {{judge: {judge}}}]"])
+    opened = without_places(config)
+    assert opened.measures[1].judge.device == "auto"
+    assert opened.measures[0] == config.measures[0]
+    assert list(opened.players) == list(config.players)

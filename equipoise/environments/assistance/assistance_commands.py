@@ -46,6 +46,12 @@ ROWS: Mapping[str, tuple[str, str]] = {  # a field of `ComparedRun` -> its title
 RunAt = Annotated[
     str, typer.Argument(metavar="RUN[@GENERATION]", help="a run directory of the game assistance")
 ]
+Eps = Annotated[
+    float,
+    typer.Option(
+        min=0, help="ε: of dominance in units of the pay-off, of coverage as a share of its range"
+    ),
+]
 
 
 def welfare(
@@ -57,13 +63,7 @@ def welfare(
     generation_b: Annotated[
         int | None, typer.Option(min=0, help="of the second run", show_default="the last")
     ] = None,
-    eps: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="ε: of dominance in units of the pay-off, of coverage as a share of its range",
-        ),
-    ] = 0.0,
+    eps: Eps = 0.0,
     alpha: Annotated[
         float, typer.Option(min=0, max=1, help="the user's weight in welfare and Cobb–Douglas")
     ] = 0.5,
@@ -112,13 +112,7 @@ def dominance(
     runs: Annotated[
         list[str], typer.Argument(metavar="RUN[@GENERATION]…", help="two run directories or more")
     ],
-    eps: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="ε: of dominance in units of the pay-off, of coverage as a share of its range",
-        ),
-    ] = 0.0,
+    eps: Eps = 0.0,
     json: Json = False,
 ) -> None:
     """Print how far each of several runs dominates each other one, prompt by prompt.

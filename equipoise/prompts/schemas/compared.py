@@ -433,9 +433,6 @@ def prefix_of(names: tuple[str, str]) -> str:
 # -- one graded answer
 
 
-ASPECTS = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
-
-
 def is_helpsteer(columns: Columns, options: RowOptions) -> bool:
     return options.column is None and columns.has("prompt", "response", "helpfulness")
 
