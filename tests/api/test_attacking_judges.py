@@ -8,10 +8,12 @@ from small_runs import SMALL
 
 import equipoise
 from equipoise.api.attacking_judges import made_prompts
-from equipoise.api.trained_attack import attack_recipe
+from equipoise.api.trained_attack import AttackerTraining
 from equipoise.environments.clerk.clerk_prompts import ClerkQuestions
 from equipoise.errors import ConfigError, DataError, RunError
+from equipoise.evaluation.attacked_judge import Likeness
 from equipoise.judges.base import Judge
+from equipoise.judges.no_tricks import NoTricks
 from equipoise.runs import recipe_loader
 
 
@@ -167,9 +169,16 @@ def test_prompts_of_a_packaged_world_are_named_by_their_kind():
         gate=False,
     )
     assert attacked.judges[0].prompts == 6
-    recipe = attack_recipe(
-        Judge.build("refusal"), made_prompts(clerks), "builtin", 2, 30, (), ["prompts.held_out=4"]
+    training = AttackerTraining(
+        made_prompts(clerks),
+        count=30,
+        model="builtin",
+        updates=2,
+        truth=Likeness(),
+        gate=NoTricks(),
+        train_settings=["prompts.held_out=4"],
     )
+    recipe = training.recipe(Judge.build("refusal"))
     prompts = recipe_loader.load(recipe).prompts
     assert isinstance(prompts, ClerkQuestions)
     assert (prompts.count, prompts.held_out) == (30, 4)
