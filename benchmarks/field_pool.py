@@ -3,7 +3,9 @@
 The recipe `smollm2_sparta`: adapters on one base, taught to answer and to grade one field each
 (`equipoise warm-start fields`). In each generation they duel, the two who do not play grade, and
 everybody learns from all pairs. Alone, each member answers and grades by itself: as many answers in
-all, and each learns from its own pairs, one a step.
+all, and each learns from its own pairs, one a step. Grades of one's own answers lie closer together,
+so they make pairs from one grade apart, the pool's from three: with three, a member had no pair in
+the second generation of two seeds of four.
 
     python -m benchmarks.field_pool --model FOLDER-OR-ID --starts FOLDER [--seeds 1 2 …]
         [--arms sparta "self-rewarding"] [--out DIR] --json FILE
@@ -53,6 +55,7 @@ ARMS: dict[str, list[str]] = {
         "training_ratings=bradley_terry",
         "prompts.per_generation=52",
         "learner.batch_size=1",
+        "pairs.min_margin=1.0",
     ],
 }
 COLUMNS = ("right", "own", "foreign", "judged", "telling", "pairs", "spearman")
