@@ -430,6 +430,15 @@ def choose_batch(pairs: int) -> tuple[int, int]:
     return BATCHES[-1]
 
 
+def rate_for_batch(rate: float, batch: int) -> float:
+    """The rate for steps of fewer pairs than the largest batch, lower in proportion.
+
+    Few rows are learned in many small steps; at the full rate these make all answers to a prompt
+    one text within a generation, from which nothing more can be learned.
+    """
+    return float(f"{rate * min(1.0, batch / BATCHES[0][0]):.3g}")
+
+
 def peak_rate(parameters: int, adapter: bool) -> float:
     """The learning rate to begin a sweep with, by the model's size."""
     for most, rates in RATES.items():
@@ -590,7 +599,7 @@ def with_numbers(
         values["game"] = {"samples": numbers.samples}
         rows = min(8, numbers.batch)
         values["learner"] = {
-            "learning_rate": rate,
+            "learning_rate": rate_for_batch(rate, numbers.batch),
             "batch_size": rows,
             "gradient_accumulation": numbers.batch // rows,
             "epochs": numbers.epochs,
@@ -645,7 +654,7 @@ def comments_of(wishes: Wishes, recipe: FirstRecipe, size: Description) -> dict[
         "generations": f"below {FEW_STEPS} steps in all a learner hardly moves",
         "prompts": f"{recipe.row_count:,} rows" + (f", left out: {dropped}" if dropped else ""),
         "learner.learning_rate": "the first to sweep: half, this, double; by the model's "
-        f"{size.parameters / 1e6:,.0f} million parameters",
+        f"{size.parameters / 1e6:,.0f} million parameters, lower where a step has few pairs",
     }
     if wishes.method != "gpo":
         comments["learner.batch_size"] = "times gradient_accumulation: pairs of an optimizer step"

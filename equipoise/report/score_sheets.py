@@ -91,12 +91,12 @@ def notes_on_training(
     """Say how many of the prompts that a player answered its run had trained on."""
     if not player.generation or not answers:
         return
-    asked = [content(Prompt(item, shown.prompt)) for item, shown in answers.items()]
-    seen = sum(each in scored.trained for each in asked)
+    answered = [content(Prompt(item, shown.prompt)) for item, shown in answers.items()]
+    seen = sum(each in scored.trained for each in answered)
     if seen:
         yield (
-            f"{seen:,} of the {len(asked):,} prompts are training prompts of its run, so that it "
-            "may have learned their answers"
+            f"{seen:,} of the {len(answered):,} prompts are training prompts of its run, so that "
+            "it may have learned their answers"
         )
 
 

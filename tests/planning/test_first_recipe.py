@@ -94,14 +94,14 @@ def test_the_numbers_are_the_recipes_settings():
     long = made("gpo", Numbers(4000, 64, 20, 1, 8, 1, reuse=True))
     assert long["learner"]["warmup_steps"] == 100
     assert made("gpo", Numbers(3, 64, 20, 1, 8, 1, reuse=True))["evaluate"] == {"every": 1}
-    for batch, rows, steps in ((16, 8, 2), (4, 4, 1)):
+    for batch, rows, steps, share in ((16, 8, 2, 1), (8, 8, 1, 1 / 2), (4, 4, 1, 1 / 4)):
         pairs = made("mnpo", Numbers(3, 50, 10, 5, batch, 2, reuse=False), "generations=2")
         assert pairs == {
             "generations": 2,
             "prompts": {"path": "p.jsonl", "per_generation": 50, "held_out": 10},
             "game": {"samples": 5},
             "learner": {
-                "learning_rate": rate,
+                "learning_rate": pytest.approx(rate * share),
                 "batch_size": rows,
                 "gradient_accumulation": steps,
                 "epochs": 2,
