@@ -9,9 +9,9 @@ MODULE = Path(__file__)  # a start that uses it names it among its files
 
 
 def own_statements(
-    text: str, words: tuple[int, int], pauses: Sequence[str], *, to_the_comma: bool = False
+    text: str, lengths: tuple[int, int], pauses: Sequence[str], *, to_the_comma: bool = False
 ) -> list[str]:
-    """The sentences of an answer that assert something, each of so many words.
+    """The sentences of an answer that assert something, each of so many words (from, to).
 
     A sentence with too many words ends at the last of these pauses that leaves few enough; with
     `to_the_comma` it ends at its first comma, where that leaves enough.
@@ -22,7 +22,7 @@ def own_statements(
     >>> own_statements(text, (4, 10), (", ",), to_the_comma=True)
     ['Bees make honey from nectar.', 'They live in hives.']
     """
-    least, most = words
+    least, most = lengths
     statements: list[str] = []
     for sentence in SENTENCE.findall(text):
         plain = " ".join(sentence.split()).rstrip(".!")

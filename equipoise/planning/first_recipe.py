@@ -376,8 +376,10 @@ def try_judge(config: RunConfig, place: str, judge: Judge, prompt: Prompt) -> Ju
             opened.close()
         resources.clear()
     seconds = time.perf_counter() - started
-    asked = prompt.messages[-1].content if prompt.messages else ""
-    return JudgeTrial(place, asked, answers, tuple(replies), judged.scores, judged.reason, seconds)
+    question = prompt.messages[-1].content if prompt.messages else ""
+    return JudgeTrial(
+        place, question, answers, tuple(replies), judged.scores, judged.reason, seconds
+    )
 
 
 def check_trials(trials: Sequence[JudgeTrial]) -> None:

@@ -67,8 +67,8 @@ def judge_missing(
     for chunk in chunks(matches, run.config.commit_every):
         if not all(match.id in recorded for match in chunk):
             seats = sum(len(match.seats) for match in chunk)
-            asked = judge.questions(len(run.config.game.seats), len(run.config.players))
-            with within(run.monitor, len(chunk), asked * len(chunk) or seats):
+            questions = judge.questions(len(run.config.game.seats), len(run.config.players))
+            with within(run.monitor, len(chunk), questions * len(chunk) or seats):
                 made = run.dispatcher.judge(judge, chunk, prompts)
             run.ledger.add_judgements(zip(chunk, made, strict=True))
         run.monitor.advance(len(chunk))
