@@ -259,9 +259,9 @@ def least_seen_pairing(
     count: Counter[str],
 ) -> Pairing | None:
     """The least-seen pairing of the first two players that have one left."""
-    for one, other in players:
+    for first, second in players:
         left: dict[str, Pairing] = {}
-        for pairing in pool.pairs(one, other):
+        for pairing in pool.pairs(first, second):
             if pairing.id not in out:
                 left[pairing.id] = pairing
         if left:
@@ -275,10 +275,10 @@ def shared_pairing(pool: AnswerPool, others: Sequence[HumanVote], voter: str) ->
     count = Counter(vote.pair for vote in others)
     refs = {vote.pair: (vote.left, vote.right) for vote in others}
     for pair in sorted(count, key=lambda pair: (count[pair], record_id(voter, pair))):
-        one, other = refs[pair]
-        if one in pool.by_ref and other in pool.by_ref:
-            chat, first = pool.by_ref[one]
-            _, second = pool.by_ref[other]
+        left, right = refs[pair]
+        if left in pool.by_ref and right in pool.by_ref:
+            chat, first = pool.by_ref[left]
+            _, second = pool.by_ref[right]
             return Pairing(chat, first, second)
     return None
 

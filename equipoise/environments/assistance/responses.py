@@ -99,8 +99,8 @@ def asks_about(response: str, question: str, meanings: str = "") -> bool:
     """True if a question in the response asks for the meaning, or shares a word of substance."""
     subject = substance(f"{question} {meanings}")
     return any(
-        bool(_CLARIFIES.search(asked)) or bool(substance(asked) & subject)
-        for asked in questions_in(response)
+        bool(_CLARIFIES.search(each)) or bool(substance(each) & subject)
+        for each in questions_in(response)
     )
 
 
