@@ -147,7 +147,7 @@ VERBS: Mapping[str, Verb] = {
     "red-team export-attacks": Verb(
         "attack", ["red-team", "export-attacks", "run", "--to", "run/attacks.jsonl"]
     ),
-    "report --leaderboard": Verb("game", ["report", "run", "--leaderboard"]),
+    "report --leaderboard": Verb("policy", ["report", "run", "--leaderboard"]),
     "compare": Verb("policy", ["compare", "run@policy@0", "run@policy@1"]),
     "compare on a set": Verb(
         "policy",

@@ -18,14 +18,14 @@ def check_answers(address: str) -> None:
     command = python_command("equipoise.runs.executors.ray_probe", address)
     with start_process(command, stdout=PIPE, stderr=DEVNULL, text=True, errors="replace") as probe:
         try:
-            said, _ = probe.communicate(timeout=ANSWER)
+            output, _ = probe.communicate(timeout=ANSWER)
         except StillRunning:
-            said = f"nothing in {ANSWER:g} s"
+            output = f"nothing in {ANSWER:g} s"
         finally:  # it, and what Ray started
             if probe.poll() is None:
                 os.killpg(probe.pid, signal.SIGKILL)
     if probe.returncode:
-        reason = said[-LONGEST:].strip().rpartition("\n")[2] or "its answer is none of Ray's"
+        reason = output[-LONGEST:].strip().rpartition("\n")[2] or "its answer is none of Ray's"
         raise ConfigError(
             f"--ray-address: no Ray cluster answers at '{address}' ({shorten(reason)})"
         )
