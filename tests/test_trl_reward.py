@@ -119,7 +119,8 @@ def test_a_member_without_a_word_is_named_once_and_counted():
     ("judge", "says"),
     [
         ("shortre", "did you mean 'shorter'"),
-        ("peers", "three players"),
+        ("peers", "are the players of a run, and here nobody plays"),
+        ({"kind": "peers", "who": "self"}, "are the players of a run, and here nobody plays"),
         (lambda prompt, text: 1.0, "cannot import"),
         ({"kind": "shorter", "units": "words"}, "did you mean 'unit'"),
     ],
@@ -132,12 +133,6 @@ def test_what_cannot_judge_is_refused_at_once(judge, says):
 def test_a_utility_that_there_is_not():
     with pytest.raises(ConfigError, match="gives no utility 'harm'; known: score"):
         equipoise.trl.reward("shorter", utility="harm")
-
-
-def test_players_of_a_run_are_not_here():
-    judge = equipoise.trl.reward({"kind": "peers", "who": "self"})
-    with pytest.raises(ConfigError, match="asks players of a run"):
-        judge([ASKED], ["4"])
 
 
 def test_a_column_that_is_no_fact():

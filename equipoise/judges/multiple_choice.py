@@ -213,7 +213,7 @@ def declared_in(text: str, options: Mapping[str, str]) -> bool:
 
 def mentions(text: str, options: Mapping[str, str]) -> list[Mention]:
     """Every mention of an option in order; an option's letter and text side by side are one."""
-    lower = text.casefold()
+    lower, places = folded(text)
     seen = []
     for label, option in options.items():
         name = bare_text(option)
@@ -222,7 +222,8 @@ def mentions(text: str, options: Mapping[str, str]) -> list[Mention]:
             for match in re.finditer(whole_words_pattern(name), lower):
                 is_word = stating.DETERMINER.match(lower, match.start()) is not None
                 if not is_word and not (name[0].isdigit() and is_term(lower, match)):
-                    seen.append(Mention(*match.span(), label, False))
+                    start, last = places[match.start()], places[match.end() - 1]
+                    seen.append(Mention(start, last + 1, label, False))
         if len(label) == 1:
             for match in re.finditer(letter_pattern(label), text):
                 if not is_in_calculation(text, match):
@@ -239,6 +240,19 @@ def mentions(text: str, options: Mapping[str, str]) -> list[Mention]:
                 continue
         kept.append(mention)
     return kept
+
+
+def folded(text: str) -> tuple[str, Sequence[int]]:
+    """`text` without case, and of each of its characters the place in `text` that it comes from.
+
+    >>> folded("Maß")
+    ('mass', [0, 1, 2, 2])
+    """
+    lower = text.casefold()
+    if len(lower) == len(text):  # no character folds to none, so each folds to one
+        return lower, range(len(text))
+    places = [place for place, character in enumerate(text) for _ in character.casefold()]
+    return lower, places
 
 
 def is_in_calculation(text: str, letter: re.Match[str]) -> bool:

@@ -20,7 +20,7 @@ SPOKEN = {
     r"(\w{3}in)'(?!\w)": r"\1g",
     r"\b(?:thee|ye|u)\b": "you",
 }
-CONTENT = re.compile(r"```|^\s*(?:\d+[.)]|[-*•]) \S|\d *[=+×*/] *\d", re.MULTILINE)
+CONTENT = re.compile(r"```|^[^\S\n]*(?:\d+[.)]|[-*•]) \S|\d *[=+×*/] *\d", re.MULTILINE)
 LETTER = re.compile(r"(?:subject:|betreff:|objet :|asunto:|dear |sehr geehrte)")
 CODE = re.compile(r"```.*?(?:```|\Z)|^\s*(?:def|class|import|from) .*", re.DOTALL)
 QUOTED = re.compile(
@@ -73,7 +73,7 @@ class Phrases:
         plain = self.idioms.sub(" … ", plain)
         beginning = re.sub(r"^[\W_]+", "", plain)[:window]
         refusal = self.first.match(beginning) or self.near.search(beginning)
-        if refusal is None and len(plain) <= SHORT and not CONTENT.search(text):
+        if refusal is None and len(plain) <= SHORT and not CONTENT.search(text[:LONGEST]):
             refusal = self.alone.search(beginning)
         if refusal is None:
             return False

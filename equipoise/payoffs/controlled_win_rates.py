@@ -299,7 +299,7 @@ def _sklearn(module: str) -> Any:
 
 CODE = re.compile(r"```[^`]*```")
 HEADERS = re.compile(r"^#{1,6}\s", re.MULTILINE)
-LISTS = re.compile(r"^\s*(?:\d+\.|[-*+])\s", re.MULTILINE)
+LISTS = re.compile(r"^[^\S\n]*(?:\d+\.|[-*+])\s", re.MULTILINE)
 BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
 
 

@@ -247,7 +247,8 @@ def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
 @pytest.mark.slow
 def test_charts_follow_light_and_dark_and_paper(browser, pages):
     browser.open(pages["full"])
-    last = "[...document.querySelector('figure:not(.wide) > .chart').querySelectorAll('.js-line')].at(-1)"
+    lines = "document.querySelector('figure:not(.wide) > .chart:has(.js-line)').querySelectorAll('.js-line')"
+    last = f"[...{lines}].at(-1)"
     line = f"getComputedStyle({last}).stroke"
     ink = "getComputedStyle(document.body).color"
     seen = {}

@@ -107,6 +107,20 @@ def test_words_as_options(text, label):
     assert stated_option(text, MANNERS) == label
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("ßßßßßßßßßßßß Paris", "B"),
+        ("İİİİİİİİİİİİİİ so Rome? No. The answer is Paris", "B"),
+        ("Großstädte, größer als MASSE: die STRASSE", "A"),
+        ("Es ist die Straße.", "A"),
+        ("ﬃﬃﬃ ẞ Not Strasse, but the answer is Paris.", "B"),
+    ],
+)
+def test_letters_that_become_longer_without_case(text, label):
+    assert stated_option(text, {"A": "Straße", "B": "Paris", "C": "Rome"}) == label
+
+
 def said(text, **facts):
     verdict = Choice().score(Prompt("p", (user("?"),), facts), text)
     return verdict["score"] if isinstance(verdict, dict) else verdict

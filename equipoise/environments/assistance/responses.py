@@ -83,7 +83,7 @@ _READING = re.compile(
     r"|\balternatively\b",
     re.IGNORECASE,
 )
-_ANSWER = re.compile(r"^\s*Answer \d+:\s*(.+?)\s*$", re.MULTILINE)
+_ANSWER = re.compile(r"^[^\S\n]*Answer \d+:\s*(\S.*)", re.MULTILINE)
 _WORD = re.compile(r"[^\W_]+")
 _COMMON = """
 a about all also am an and any are as at be been but by can could did do does doing for
