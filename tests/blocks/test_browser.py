@@ -247,8 +247,8 @@ def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
 @pytest.mark.slow
 def test_charts_follow_light_and_dark_and_paper(browser, pages):
     browser.open(pages["full"])
-    lines = "document.querySelector('figure:not(.wide) > .chart:has(.js-line)').querySelectorAll('.js-line')"
-    last = f"[...{lines}].at(-1)"
+    charts = "document.querySelectorAll('figure:not(.wide) > .chart .scatterlayer path')"
+    last = f"[...{charts}].at(-1)"
     line = f"getComputedStyle({last}).stroke"
     ink = "getComputedStyle(document.body).color"
     seen = {}
@@ -262,13 +262,11 @@ def test_charts_follow_light_and_dark_and_paper(browser, pages):
     assert seen["light"] != seen["dark"]
     browser.do("dispatchEvent(new Event('beforeprint'))")
     browser.until(f"{line} === 'rgb(31, 111, 181)'")
-    browser.until(
-        "document.querySelector('.wide > .chart .main-svg').getAttribute('width') === '660'"
-    )
+    browser.until("document.querySelector('.wide > .chart svg').getAttribute('width') === '660'")
     assert browser.do(ink) == seen["light"]
     browser.do("dispatchEvent(new Event('afterprint'))")
     browser.until(f"{line} === 'rgb(95, 168, 230)'")
-    browser.until("document.querySelector('.wide > .chart .main-svg').getAttribute('width') > 700")
+    browser.until("document.querySelector('.wide > .chart svg').getAttribute('width') > 700")
     assert browser.do(ink) == seen["dark"]
     browser.call("Emulation.setEmulatedMedia", features=[])
     assert browser.complaints() == []
