@@ -37,7 +37,7 @@ from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.executors.ray_cluster import RayCluster
 from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays
-from equipoise.runs.room_for_prompts import too_long, without_too_long
+from equipoise.runs.room_for_prompts import players_that_read, too_long, without_too_long
 from equipoise.runs.roster import expected_generations
 from equipoise.runs.unread_settings import unread_settings
 from equipoise.system.addresses import Machine
@@ -517,7 +517,7 @@ def notes_on_rows(config: RunConfig, split: PromptSplit) -> Iterator[str]:
         yield note
     if config.too_long == "cut_prompt":
         prompts = [*split.training, *split.held_out, *split.test]
-        count = len(too_long(config, prompts))
+        count = len(too_long(players_that_read(config), prompts))
         if count:
             yield f"prompts: {count:,} lose their first tokens (too_long: cut_prompt)"
 

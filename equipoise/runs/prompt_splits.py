@@ -6,7 +6,7 @@ from equipoise.ledger.ledger import Ledger
 from equipoise.prompts.split import PromptSplit, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.monitor import Monitor, StageClock
-from equipoise.runs.room_for_prompts import too_long, without_too_long
+from equipoise.runs.room_for_prompts import players_that_read, too_long, without_too_long
 from equipoise.types import Prompt
 
 MADE = "attack"
@@ -68,7 +68,7 @@ class PromptSplits:
                 facts.update(kept=split.kept)
             if config.too_long == "cut_prompt":
                 dealt = [*split.training, *split.held_out, *split.test]
-                facts.update(cut_prompts=len(too_long(config, dealt)))
+                facts.update(cut_prompts=len(too_long(players_that_read(config), dealt)))
 
 
 def deal(config: RunConfig) -> PromptSplit:

@@ -20,13 +20,14 @@ def without_too_long(source: PromptSource, config: RunConfig) -> PromptSource:
     """
     if config.too_long in ("stop", "cut_prompt"):
         return source
+    readers = players_that_read(config)
     parts = {"training": source.training, "held_out": source.held_out, "test": source.test}
     fitting: dict[str, list[Prompt]] = {}
     left_out = 0
     for name, prompts in parts.items():
         if prompts is None:
             continue
-        unfit = too_long(config, prompts)
+        unfit = too_long(readers, prompts)
         fitting[name] = prompts
         if unfit:
             fitting[name] = [p for place, p in enumerate(prompts) if place not in unfit]
@@ -37,13 +38,15 @@ def without_too_long(source: PromptSource, config: RunConfig) -> PromptSource:
     return PromptSource(**fitting, dropped=dropped)
 
 
-def too_long(config: RunConfig, prompts: Sequence[Prompt]) -> set[int]:
+def too_long(readers: Sequence[Player], prompts: Sequence[Prompt]) -> set[int]:
     """The places of prompts that leave a player no room for an answer, or that one reads cut.
+
+    `readers`: the `players_that_read`.
 
     Prompts without a text are none of them: what their game asks is no row's.
     """
     places: set[int] = set()
-    for player in players_that_read(config):
+    for player in readers:
         places |= player.too_long(prompts)
     return places
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from small_runs import SMALL, settings
 
-from equipoise.errors import ConfigError, DataError
+from equipoise.errors import ConfigError, DataError, ModelError
 from equipoise.planning.checks import check_endpoints, check_run
+from equipoise.players import local_settings
 from equipoise.prompts.row_prompts import to_prompt
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
+from equipoise.runs.room_for_prompts import without_too_long
 from equipoise.runs.unread_settings import UNREAD, unread_settings
 
 PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
@@ -356,6 +358,21 @@ def test_a_bound_on_prompts_needs_the_rule_that_cuts_them(rows):
         mnpo(rows(PLAIN), *settings(policy__max_prompt=40))
     with pytest.raises(ConfigError, match="leave no room for an answer within max_length: 128"):
         mnpo(rows(PLAIN), *settings(policy__max_prompt=128, too_long="cut_prompt"))
+
+
+def test_a_model_that_cannot_be_read_is_tried_once_for_its_prompts(rows, monkeypatch):
+    """Each try of a hostile template may take half a minute."""
+    tried = []
+
+    def unreadable(*given, **more):
+        tried.append(given)
+        raise ModelError("the chat template cannot render a user's message")
+
+    config = mnpo(rows(PLAIN), *settings(judge="shorter"))
+    monkeypatch.setattr(local_settings, "load_encoding", unreadable)
+    source = config.prompts.load()
+    assert without_too_long(source, config).training == source.training
+    assert len(tried) == 1
 
 
 def test_kept_repeats_and_leaks_are_noted(rows):
