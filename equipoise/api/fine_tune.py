@@ -147,10 +147,20 @@ def fine_tune_adapters(
 
 
 def check_free(out: Path, overwrite: bool) -> None:
-    """Raises RunError for a folder that cannot be made, or that holds what may not be replaced."""
+    """Raises RunError for a folder that cannot be made, or that holds what may not be replaced.
+
+    `overwrite` replaces a model or an adapter, and no folder of anything else.
+    """
     check_place(out)
-    if out.exists() and any(out.iterdir()) and not overwrite:
+    if not out.exists() or not any(out.iterdir()):
+        return
+    if not overwrite:
         raise RunError(f"{out}: is not empty; use --overwrite, or choose another --out")
+    if not any((out / name).is_file() for name in ("config.json", "adapter_config.json")):
+        raise RunError(
+            f"{out}: holds neither a model (config.json) nor an adapter (adapter_config.json), so "
+            "--overwrite leaves it as it is; choose another --out"
+        )
 
 
 def check_adapter_dtype(lora: Lora | None, dtype: Dtype) -> None:

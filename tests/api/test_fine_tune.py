@@ -33,6 +33,10 @@ def test_what_is_there_is_replaced_only_if_asked(model_folder, tmp_path):
     with pytest.raises(RunError, match=r"made: is not empty; use --overwrite"):
         fine_tune(*given)
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["mine.txt"]
+    with pytest.raises(RunError, match="holds neither a model"):
+        fine_tune(*given, overwrite=True)
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["mine.txt"]
+    (tmp_path / "made/adapter_config.json").write_text("{}")
     fine_tune(*given, overwrite=True)
     assert not (tmp_path / "made/mine.txt").exists()
     assert (tmp_path / "made/config.json").is_file()
