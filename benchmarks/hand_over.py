@@ -1,4 +1,4 @@
-"""How small a change of weights an engine's hand-over still tells apart (`sampling.hand_over`).
+"""How small a change of weights an engine's hand-over still tells apart (`sampling.arrival_check`).
 
     python -m benchmarks.hand_over
     equipoise sampler MODEL -s cpu=true -s rank=8 -s max_length=512 -s dtype=float32
@@ -32,10 +32,10 @@ from equipoise.models.adapters import Lora, add_adapter
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
 from equipoise.models.token_choice import SamplingSettings
+from equipoise.sampling.arrival_check import FINEST, HandOver, Scores, check_arrival
 from equipoise.sampling.engines.base import EngineAdapter
 from equipoise.sampling.engines.remote_engine import EngineProbes, open_engine
 from equipoise.sampling.engines.vllm import Vllm
-from equipoise.sampling.hand_over import FINEST, HandOver, Scores, check_arrival
 from equipoise.sampling.sampling import retrace, sample
 
 RATES = (1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 1e-4, 3e-4)

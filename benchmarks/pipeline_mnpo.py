@@ -18,7 +18,7 @@ from equipoise.data.pairs import JudgedMatches
 from equipoise.learners.answer_trainer import Row
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.preference_learner import PairObjective, Preference, pair_rows
-from equipoise.losses.opponents import OpponentPool
+from equipoise.losses.opponent_shares import OpponentPool
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import pack
 from equipoise.models.resources import Resources

@@ -61,9 +61,9 @@ from equipoise.environments.red_team.game import PACKAGE
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.payoffs.diversity import hash_vectors
 from equipoise.prompts.prompt_files import Files
+from equipoise.question_template import Template
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.template import Template
 from equipoise.types import Message, PlayerId, Prompt, record_id, user
 from tools.fresh_model import new_model
 

@@ -154,7 +154,7 @@ def moves_of(
 
 def tokenizer_marks(tokenizer: Any) -> Marks | None:
     """The marks of the thoughts of a tokenizer's chat template; None where it has none."""
-    from equipoise.models.encoding import TEMPLATE_ERRORS
+    from equipoise.models.chat_encoding import TEMPLATE_ERRORS
 
     def render(chat: Sequence[Mapping[str, Any]], opening: bool) -> str:
         return tokenizer.apply_chat_template(

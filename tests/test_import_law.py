@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "equipoise"
-FOUNDATION = {"types", "answer", "errors", "seeds", "component", "template", "system"}
+FOUNDATION = {"types", "answer", "errors", "seeds", "component", "question_template", "system"}
 ORDER = [
     "prompts",
     "models",

@@ -182,7 +182,7 @@ def pack(model: Path, generation_config_from: Path, out: Path) -> None:
     """Copy a trained model into `out`, with another model's generation_config.json, and without the
     probes that only a run compares its player with.
     """
-    from equipoise.sampling.hand_over import FILE as PROBES
+    from equipoise.sampling.arrival_check import FILE as PROBES
 
     shutil.copy(generation_config_from / "generation_config.json", model)
     unused = shutil.ignore_patterns(PROBES)

@@ -193,6 +193,7 @@ def exploit_settings(
         "ledger": None,
         "report_to": [],
     }
+    values.pop("training_ratings", None)  # they rate the run's own players, of whom most are gone
     values["prompts"] = {**values["prompts"], "test": 0, "reuse": True}
     if not config.generations:  # nobody learned, and all prompts may have been held out
         values["prompts"]["shrink"] = True

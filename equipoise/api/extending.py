@@ -194,7 +194,7 @@ def _split(run: RunDirectory, before: RunConfig, after: RunConfig) -> PromptSpli
 
     Raises ConfigError where the source has too few, or is another than it was.
     """
-    if run.ledger.stage_facts("deal") is None:
+    if not run.ledger.has_finished("deal"):
         return None
     # The counts stay those of the generations so far.
     prompts = after.prompts.model_copy(update={"shrink": False})
@@ -229,13 +229,13 @@ def extend_generations(
             ledger.add_prompts(part, "train", t)
         count = sum(map(len, split.parts))
         ledger.amend("deal", {**facts, "prompts": count, "dropped": split.dropped})
-    measured = ledger.stage_facts(f"{end}/measure") is not None
+    measured = ledger.has_finished(f"{end}/measure")
     if measured and end % before.evaluate.every:
         yield (
             f"generation {end} was measured as the last one; its measurement stays, between those "
             f"of evaluate.every = {before.evaluate.every}"
         )
-    if ledger.stage_facts("select") is not None:
+    if ledger.has_finished("select"):
         ledger.amend("select", new_key=f"{end}/select")
         if before.prompts.test:
             yield (

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from equipoise.ledger.journal import BOTH_BAD
+from equipoise.ledger.votes_and_matches import BOTH_BAD
 from equipoise.prompts.prompt_files import read
 from equipoise.types import Message, Move, Turn, View, Vote
 

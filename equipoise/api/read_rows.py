@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.models.encoding import EncodedAnswer, Encoding
+from equipoise.models.chat_encoding import EncodedAnswer, Encoding
 from equipoise.prompts.prompt_files import Files, names_hub_data
 from equipoise.prompts.row import Purpose, chosen_answer, rejected_answer, sft_example
 from equipoise.prompts.row_prompts import RowPrompts

@@ -11,8 +11,8 @@ from equipoise.errors import RunError
 from equipoise.evaluation.judge_opinions import Agreement, agreement_between
 from equipoise.evaluation.judge_report import JudgeReport, judge_report
 from equipoise.judges.base import Judge
-from equipoise.ledger.journal import PEOPLE
 from equipoise.ledger.ledger import MEETING
+from equipoise.ledger.votes_and_matches import PEOPLE
 from equipoise.report.history import prompts as prompts_of
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.directory import RunDirectory

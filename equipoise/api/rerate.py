@@ -7,9 +7,9 @@ import numpy as np
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, RunError
-from equipoise.evaluation.held_out import HeldOut
+from equipoise.evaluation.held_out_measures import HeldOut
 from equipoise.judges.base import mean_grades
-from equipoise.ledger.journal import HUMAN, human_outcomes, judged_pairs
+from equipoise.ledger.votes_and_matches import HUMAN, human_outcomes, judged_pairs
 from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
 from equipoise.payoffs.table import Meeting, PayoffTable, tally
 from equipoise.people.vote_results import people_votes

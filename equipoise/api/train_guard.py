@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from equipoise.models.adapters import resolve
 from equipoise.models.embedding import MiniLM
 from equipoise.models.progress import quiet, report_progress
 from equipoise.models.resources import Resources
-from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.intervals import Interval, from_standard_error
 from equipoise.players.population import Population
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs.monitor import Monitor, Silent, within
@@ -223,7 +223,7 @@ def harm_of(folder: Path, rows: Sequence[Prompt]) -> list[float | None]:
 
 def area_under_curve(harmful_H: np.ndarray, harmless_N: np.ndarray) -> Interval:
     """The chance that one of the first is above one of the second, ties half, with its 95 %
-    interval (DeLong).
+    interval: DeLong's variance, and Wilson's bounds by the smaller of the two groups.
 
     >>> area_under_curve(np.array([0.9, 0.8, 0.4]), np.array([0.5, 0.1])).mean
     0.8333333333333334
@@ -232,7 +232,6 @@ def area_under_curve(harmful_H: np.ndarray, harmless_N: np.ndarray) -> Interval:
     below_H = (rank_HN[: len(harmful_H)] - rankdata(harmful_H)) / len(harmless_N)
     above_N = 1 - (rank_HN[len(harmful_H) :] - rankdata(harmless_N)) / len(harmful_H)
     spread = below_H.var(ddof=1) / len(harmful_H) + above_N.var(ddof=1) / len(harmless_N)
-    mean = float(below_H.mean())
-    half = 1.96 * math.sqrt(spread)
-    count = len(harmful_H) + len(harmless_N)
-    return Interval(mean, max(0.0, mean - half), min(1.0, mean + half), count)
+    fewer = min(len(harmful_H), len(harmless_N))
+    area = from_standard_error(float(below_H.mean()), math.sqrt(spread), fewer, share=True)
+    return replace(area, n=len(harmful_H) + len(harmless_N))

@@ -23,7 +23,7 @@ from equipoise.system.command_options import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.ledger.journal import PlayedMatch
+    from equipoise.ledger.votes_and_matches import PlayedMatch
     from equipoise.people.play_server import HumanMatch, PlayServer
     from equipoise.types import Message
 

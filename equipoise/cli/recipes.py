@@ -17,7 +17,7 @@ from equipoise.system.command_options import Json, Set, recipe_names, say, show
 
 if TYPE_CHECKING:
     from equipoise.planning.first_recipe import FirstRecipe, JudgeTrial
-    from equipoise.planning.published import Compared, PublishedComparison
+    from equipoise.planning.paper_differences import Compared, PublishedComparison
 
 
 def init(
@@ -213,7 +213,7 @@ def recipes(
     if recipe is None:
         show(descriptions) if json else print_list(descriptions, groups)
         return
-    from equipoise.planning.published import compare_with_published
+    from equipoise.planning.paper_differences import compare_with_published
 
     compared = compare_with_published(recipe)
     description = descriptions.get(recipe, "")

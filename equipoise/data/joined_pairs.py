@@ -25,7 +25,7 @@ from equipoise.players.base import Actor, Scorer, TokenScorer
 from equipoise.types import Pair, PlayerId, record_id
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
     from equipoise.models.packing import PromptAnswers
 
 

@@ -193,7 +193,7 @@ class Evaluation(Component):
     """Measures a newly born generation of each learner."""
 
     KINDS: ClassVar = {
-        "held_out": "equipoise.evaluation.held_out:HeldOut",
+        "held_out": "equipoise.evaluation.held_out_measures:HeldOut",
         "finite": "equipoise.evaluation.exact:Finite",
         "bimatrix": "equipoise.evaluation.exact:TwoSeats",
         "meta_game": "equipoise.evaluation.meta_game:MetaGame",

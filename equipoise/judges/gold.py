@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator
 
 from equipoise.judges.base import Grades, Judge, JudgeContext
-from equipoise.judges.final_mathematics import looks_mathematical
+from equipoise.judges.math_in_answer import looks_mathematical
 from equipoise.judges.multiple_choice import Choice, options_of
 from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.judges.rules import Exact, Math, Refusal

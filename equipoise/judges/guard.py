@@ -18,12 +18,12 @@ from equipoise.models.adapters import resolve
 from equipoise.models.loading import Day, Loading, load_encoding, prints_date
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import SharedBase, shared_base
+from equipoise.question_template import Template
 from equipoise.system.effects import NOTHING, Model, ReadPath, TemplateText, Text
-from equipoise.template import Template
 from equipoise.types import Message, Prompt, user
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
     from equipoise.models.sequence_scores import NextToken
 
 PLACEHOLDERS = ("question", "answer", "code", "safe", "unsafe")

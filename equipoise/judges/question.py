@@ -15,8 +15,8 @@ from equipoise.component import Component, Settings
 from equipoise.judges.quoting import CODE_DIGITS, block, code_of, code_shown, harmless, verdict_code
 from equipoise.judges.read_verdict import Abstained, Unread
 from equipoise.players.base import Actor, Tokenizing
+from equipoise.question_template import Template
 from equipoise.system.effects import TemplateText, Text
-from equipoise.template import Template
 from equipoise.types import Judgement, Move, Prompt, View, Vote, user
 
 FAILED = "the judge's move failed"

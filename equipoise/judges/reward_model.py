@@ -27,7 +27,7 @@ from equipoise.system.effects import MODEL_CODE, NOTHING, Attention, Model, Read
 from equipoise.types import Message, Prompt
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
     from equipoise.models.sequence_scores import SequenceScores
 
 

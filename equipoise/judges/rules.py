@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from equipoise.answer import normalised
 from equipoise.component import function_path, import_object
 from equipoise.errors import ConfigError, DataError, shorten
-from equipoise.judges.mathematics import Checker
+from equipoise.judges.math_equality import Checker
 from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.judges.refusing import Phrases
 from equipoise.judges.trying import fault_of_trial, first_judgeable

@@ -31,7 +31,7 @@ from equipoise.learners.launch import Launch, world_size
 from equipoise.learners.process_group import learn_in_processes
 from equipoise.players.base import Player, Precision
 from equipoise.players.local import Local
-from equipoise.sampling.hand_over import write_probes
+from equipoise.sampling.arrival_check import write_probes
 from equipoise.system.folder import write_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from transformers import TrainingArguments
 
     from equipoise.learners.answer_trainer import AnswerTrainer, Objective, Row
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
     from equipoise.models.loading import Dtype, Loading
 
 # Small steps that are sorted by length together: little padding, and an order that is still nearly

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from equipoise.learners.answer_trainer import Row
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
 
 
 class LowestLoss(Settings):

@@ -19,7 +19,7 @@ from equipoise.errors import DataError
 from equipoise.system.effects import ReadPath
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
     from equipoise.models.packing import PromptAnswers
 
 

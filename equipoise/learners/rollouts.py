@@ -13,7 +13,7 @@ import torch
 
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.losses import kl
-from equipoise.models.encoding import Encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.models.packing import LONGEST_SHARED, PromptAnswers
 from equipoise.types import Episode, Turn
 

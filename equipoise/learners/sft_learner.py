@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from equipoise.learners.answer_trainer import Row
     from equipoise.models.adapters import Lora
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
     from equipoise.models.loading import Dtype
 
 

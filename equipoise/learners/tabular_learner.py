@@ -17,7 +17,7 @@ from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.losses.base import PairBatch, PreferenceLoss
-from equipoise.losses.opponents import OpponentPool
+from equipoise.losses.opponent_shares import OpponentPool
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.types import PlayerId

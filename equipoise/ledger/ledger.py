@@ -207,6 +207,10 @@ class Ledger(Database):
         row = self._db.execute(query, (key,)).fetchone()
         return decode_facts(*row) if row else None
 
+    def has_finished(self, key: str) -> bool:
+        """True if the stage `key` has finished, so that a resumed run passes it over."""
+        return self.stage_facts(key) is not None
+
     def stages(self, stage: str | None = None) -> list[FinishedStage]:
         """The finished stages, or those of one name, in order of finishing."""
         query = (

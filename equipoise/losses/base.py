@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from equipoise.component import Component
-from equipoise.losses.opponents import OpponentPool, Shares
+from equipoise.losses.opponent_shares import OpponentPool, Shares
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from equipoise.losses.base import PreferenceLoss
-from equipoise.losses.opponents import OpponentPool, merge_shares
+from equipoise.losses.opponent_shares import OpponentPool, merge_shares
 from equipoise.losses.preference import INPO, IPO, MNPO
 from equipoise.types import PlayerId
 

@@ -19,7 +19,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from equipoise.errors import ConfigError
 from equipoise.losses.base import PairBatch
-from equipoise.losses.opponents import (
+from equipoise.losses.opponent_shares import (
     MixedOpponents,
     OpponentPool,
     Shares,

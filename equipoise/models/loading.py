@@ -29,8 +29,8 @@ from equipoise.models.adapters import (
     packaged_models,
     resolve,
 )
+from equipoise.models.chat_encoding import CLOCK, Encoding
 from equipoise.models.device import choose_device
-from equipoise.models.encoding import CLOCK, Encoding
 from equipoise.models.progress import quiet
 from equipoise.models.quantization import (
     Quantization,

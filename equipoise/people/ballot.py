@@ -16,7 +16,8 @@ import numpy as np
 from equipoise import seeds
 from equipoise.answer import public_move
 from equipoise.errors import DataError, RunBusy, RunError
-from equipoise.ledger.journal import (
+from equipoise.ledger.ledger import MEETING, Ledger
+from equipoise.ledger.votes_and_matches import (
     CHANCE,
     FOLDER,
     LONGEST_REASON,
@@ -29,7 +30,6 @@ from equipoise.ledger.journal import (
     pair_id,
     votes_of,
 )
-from equipoise.ledger.ledger import MEETING, Ledger
 from equipoise.ratings.base import Outcome
 from equipoise.ratings.bradley_terry import information_gain
 from equipoise.runs.config import RunConfig

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from equipoise.blocks.section import Section, Table, finite_or_none
-from equipoise.ledger.journal import Judged, human_outcomes, judged_pairs, side_by_side, votes_of
+from equipoise.ledger.votes_and_matches import (
+    Judged,
+    human_outcomes,
+    judged_pairs,
+    side_by_side,
+    votes_of,
+)
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.judge_calibration import CalibratedRate, calibrated_rate, kappa
 from equipoise.people.ballot import VOTED_PARTS, AnswerPool, Pairing

@@ -14,7 +14,7 @@ from equipoise.errors import ConfigError, DataError, EquipoiseError, RunError
 from equipoise.evaluation.measures import Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.ledger.journal import PEOPLE, PlayedMatch, check_name, played_matches
+from equipoise.ledger.votes_and_matches import PEOPLE, PlayedMatch, check_name, played_matches
 from equipoise.matches.base import Planned
 from equipoise.matches.match_play import Act, OpenMatch
 from equipoise.players.population import Population

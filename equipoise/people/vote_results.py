@@ -19,7 +19,7 @@ from equipoise.evaluation.judge_opinions import (
     readings,
     voter_agreement,
 )
-from equipoise.ledger.journal import (
+from equipoise.ledger.votes_and_matches import (
     BOTH_BAD,
     HUMAN,
     HumanVote,

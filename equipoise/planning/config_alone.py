@@ -17,7 +17,7 @@ from equipoise.runs.config import RunConfig
 from equipoise.sampling.engines.remote_engine import sampler_faults
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*", "*.gguf")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", TOKENIZER_FILE)
@@ -62,7 +62,7 @@ class ConfigAlone(Local):
 
     def encoding(self) -> Encoding:
         """The model's own encoding, or without a tokenizer one that counts pieces of texts."""
-        from equipoise.models.encoding import Encoding
+        from equipoise.models.chat_encoding import Encoding
 
         if self.has_tokenizer:
             return super().encoding()

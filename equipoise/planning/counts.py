@@ -13,7 +13,7 @@ from typing import Any
 from equipoise import seeds
 from equipoise.evaluation.base import EvaluationPlan, Workload
 from equipoise.learners.base import Learner
-from equipoise.losses.opponents import OpponentPool
+from equipoise.losses.opponent_shares import OpponentPool
 from equipoise.matches.base import MatchContext, Seatings
 from equipoise.models.loading import row_length
 from equipoise.players.base import Player

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from equipoise.component import with_inner
 from equipoise.errors import UserError
-from equipoise.models.encoding import today
+from equipoise.models.chat_encoding import today
 from equipoise.models.loading import row_length
 from equipoise.players.local_settings import LocalSettings
 from equipoise.runs.config import RunConfig

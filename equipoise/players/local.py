@@ -16,7 +16,7 @@ from equipoise.sampling.engines.base import EngineAdapter
 from equipoise.sampling.engines.remote_engine import ProbedEngine, open_engine
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
 
 
 class Local(LocalSettings):

@@ -21,7 +21,7 @@ from equipoise.sampling.engines.remote_engine import ProbedEngine
 from equipoise.types import Message, Move, Turns, View
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
     from equipoise.models.sequence_scores import NextToken
     from equipoise.models.shared_base import AdaptedModel, LazyModel
     from equipoise.models.token_choice import SamplingSettings

@@ -12,8 +12,8 @@ from pydantic import Field, field_validator, model_validator
 
 from equipoise.errors import DataError, UserError
 from equipoise.models.adapters import Lora, resolve_adapter
+from equipoise.models.chat_encoding import at_most_tokens
 from equipoise.models.device import DeviceName, choose_device
-from equipoise.models.encoding import at_most_tokens
 from equipoise.models.loading import (
     Day,
     Dtype,
@@ -34,7 +34,7 @@ from equipoise.system.effects import NOTHING, Adapter, Attention, Model, ReadPat
 from equipoise.types import Prompt
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
 
 
 LONGEST_TEXTS = 32  # prompts whose tokens are counted before a run

@@ -16,7 +16,7 @@ from equipoise.answer import parse_answer
 from equipoise.sampling.engines.base import SampledAnswer
 
 if TYPE_CHECKING:
-    from equipoise.models.encoding import Encoding
+    from equipoise.models.chat_encoding import Encoding
 
 
 @dataclass(frozen=True, slots=True)

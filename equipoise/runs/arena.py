@@ -130,7 +130,7 @@ class RunArena(Arena):
             t = max(first.generation, second.generation)
             matches = self._side_by_side(first, second, samples, t)
             stage = f"{t}/meet/{first}/{second}/{judge.name}"
-            if self.run.ledger.stage_facts(stage) is None:
+            if not self.run.ledger.has_finished(stage):
                 self.run.ledger.add_matches(matches)
             judgements = record_judgements(
                 self.run,

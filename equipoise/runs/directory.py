@@ -29,8 +29,8 @@ from equipoise import __version__
 from equipoise.component import FREE, Component, fixed_settings, nearest
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError, shorten
 from equipoise.ledger.database import BESIDE, FOLDER, check_files, damaged_records, noted, place_of
-from equipoise.ledger.journal import adopt
 from equipoise.ledger.ledger import Ledger
+from equipoise.ledger.votes_and_matches import adopt
 from equipoise.players.base import Player
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig

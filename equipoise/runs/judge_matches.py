@@ -47,7 +47,7 @@ def record_judgements(
     score.
     """
     ids = [match.id for match in matches]
-    if run.ledger.stage_facts(key) is None:
+    if not run.ledger.has_finished(key):
         run.show("judge", len(matches), t, player)
         judge_here = judge.at(context)
         with run.stage("judge", key, t) as facts:

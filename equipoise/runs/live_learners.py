@@ -60,7 +60,7 @@ class LiveLearners:
         """The actor of a learner in memory, where `player` is its newest generation."""
         if player.name not in self._names:
             return None
-        if self._ledger.stage_facts(f"{self._config.generations}/measure") is not None:
+        if self._ledger.has_finished(f"{self._config.generations}/measure"):
             # All is on disk, from where a resumed run would take it, too.
             self.close()
             return None

@@ -87,7 +87,7 @@ class Lessons:
         """The pairs of the stage, made now or read. Raises NoSignal where there are none."""
         run, learner, t = self.run, self.learner, self.t
         key = f"{t}/pair/{learner.name}"
-        if run.ledger.stage_facts(key) is None:
+        if not run.ledger.has_finished(key):
             run.show("pair", None, t, learner.name)
             with run.stage("pair", key, t) as facts:
                 pairs, dropped = self.make_pairs()
@@ -244,7 +244,7 @@ class Lessons:
         """The episodes of the stage, made now or read. Raises NoSignal where there are none."""
         run, config, learner, t = self.run, self.config, self.learner, self.t
         key = f"{t}/episodes/{learner.name}"
-        if run.ledger.stage_facts(key) is None:
+        if not run.ledger.has_finished(key):
             run.show("episodes", None, t, learner.name)
             with run.stage("episodes", key, t) as facts:
                 made, dropped = episodes(

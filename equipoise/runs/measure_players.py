@@ -16,7 +16,7 @@ def measure(run: OpenRun, t: int) -> None:
     learners = run.roster.learners(t)
     key = f"{t}/measure"
     run.live.begin(learners)
-    if ledger.stage_facts(key) is None:
+    if not ledger.has_finished(key):
         with run.stage("measure", key, t) as facts:
             run.live.save(learners)
             measured = learners or run.roster.others()
@@ -36,7 +36,7 @@ def measure(run: OpenRun, t: int) -> None:
                 observer.measured(measures, t)
         if any(config.learner_of(player.name).needs == "episodes" for player in learners):
             run.population.release()  # past generations that met; fine-tuning releases them itself
-    if ledger.stage_facts(f"{t}/turn") is None:  # else they were written before it
+    if not ledger.has_finished(f"{t}/turn"):  # else they were written before it
         for observer in run.observers:
             observer.saved(learners)
     recorded = Measures.read(ledger.stage_facts(key) or {})
@@ -48,7 +48,7 @@ def select(run: OpenRun, t: int) -> None:
     evaluation = run.config.evaluate
     if not chooses(run):
         return
-    if run.ledger.stage_facts("select") is None:
+    if not run.ledger.has_finished("select"):
         with run.stage("select", "select", t) as facts:
             criterion = recorded_criterion(run)
             facts.update(evaluation.select(run.service(RunArena), t, criterion).facts())

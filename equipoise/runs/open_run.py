@@ -22,9 +22,10 @@ from equipoise.runs.earlier_texts import EarlierTexts
 from equipoise.runs.executors.dispatcher import Dispatcher
 from equipoise.runs.executors.worker_pool import WorkerPool
 from equipoise.runs.live_learners import LiveLearners
-from equipoise.runs.monitor import Monitor, Observer, Silent, StageClock
+from equipoise.runs.monitor import Monitor, Observer, Silent
 from equipoise.runs.prompt_splits import PromptSplits
 from equipoise.runs.roster import Roster
+from equipoise.runs.stage_clock import StageClock
 from equipoise.types import PlayerId
 
 Service = TypeVar("Service")

@@ -56,7 +56,7 @@ def record_matches(
     """
     planned = PlannedMatches(run.config.seed, seatings, t, part, temperature)
     played = RecordedMatches(run.ledger, [plan.id for plan in planned])
-    if run.ledger.stage_facts(key) is None:
+    if not run.ledger.has_finished(key):
         title = "play" if part == "train" else f"play {part.replace('_', '-')}"
         run.show(title, len(planned), t, player)
         engines: dict[str, EngineSampled] = {}

@@ -5,8 +5,9 @@ from functools import cached_property
 from equipoise.ledger.ledger import Ledger
 from equipoise.prompts.split import PromptSplit, split_source
 from equipoise.runs.config import RunConfig
-from equipoise.runs.monitor import Monitor, StageClock
+from equipoise.runs.monitor import Monitor
 from equipoise.runs.room_for_prompts import players_that_read, too_long, without_too_long
+from equipoise.runs.stage_clock import StageClock
 from equipoise.types import Prompt
 
 MADE = "attack"
@@ -47,7 +48,7 @@ class PromptSplits:
         return {prompt.id: prompt for prompt in prompts}
 
     def _deal(self) -> None:
-        if self._ledger.stage_facts("deal") is not None:
+        if self._ledger.has_finished("deal"):
             return
         config = self._config
         self._monitor.stage("prompts")

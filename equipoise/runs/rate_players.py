@@ -25,7 +25,7 @@ def rate(
     config = run.config
     names = [player.name for player in run.roster.players(t)]
     comparable = len(names) > 1 and config.game.symmetric
-    if comparable and matches and run.ledger.stage_facts(key) is None:
+    if comparable and matches and not run.ledger.has_finished(key):
         run.show("ratings", None, t)
         with run.stage("rate", key, t) as facts:
             judge = next(iter(judges.values()))

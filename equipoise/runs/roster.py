@@ -5,7 +5,7 @@ from itertools import count
 from typing import NamedTuple
 
 from equipoise.ledger.ledger import Ledger
-from equipoise.losses.opponents import OpponentPool
+from equipoise.losses.opponent_shares import OpponentPool
 from equipoise.runs.config import RunConfig
 from equipoise.runs.turns import Turns, TurnTaken
 from equipoise.types import PlayerId

@@ -13,7 +13,7 @@ from equipoise.data.joined_pairs import joined_opponent_logprobs, joined_pair
 from equipoise.data.opponent_logprobs import opponent_logprobs
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning
-from equipoise.models.encoding import Encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.players.base import TokenScorer
 from equipoise.players.local import Local
 from equipoise.runs.choosing import best_so_far
@@ -21,7 +21,7 @@ from equipoise.runs.contexts import match_context
 from equipoise.runs.executors.dispatcher import RemoteTraining
 from equipoise.runs.monitor import within
 from equipoise.runs.open_run import OpenRun
-from equipoise.sampling.hand_over import compare, has_probes
+from equipoise.sampling.arrival_check import compare, has_probes
 from equipoise.system.files import disk_errors, faults, read_json
 from equipoise.types import Episode, Pair, PlayerId
 
@@ -47,7 +47,7 @@ def learn(
     started: dict[PlayerId, Started] = {}
     for learner, of_learner in examples.items():
         trainer = run.config.learner_at(learner.name, t)
-        is_done = run.ledger.stage_facts(stage_key(learner, t)) is not None
+        is_done = run.ledger.has_finished(stage_key(learner, t))
         is_written = run.population.home(next_generation(learner)).is_dir()
         if not is_done and not is_written and run.dispatcher.trains(trainer):
             begun = time.perf_counter()
@@ -73,7 +73,7 @@ def train(
     trainer = run.config.learner_of(learner.name)
     if new_checkpoint == run.newest_at_start.get(learner.name, new_checkpoint):
         set_aside_if_damaged(run, new_checkpoint)
-    if run.ledger.stage_facts(key) is not None:
+    if run.ledger.has_finished(key):
         train_again_if_lost(run, examples, learner, t)
     else:
         with run.stage("learn", key, t, started.seconds if started else 0.0) as facts:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.models.encoding import Encoding, NoRoom
+from equipoise.models.chat_encoding import Encoding, NoRoom
 from equipoise.models.grammar import GrammarCompiler, TokenGrammar
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from equipoise.errors import DataError
-from equipoise.models.encoding import Encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.models.grammar import allow_next
 from equipoise.models.logprobs import Likelihood, ScoredRow, likelihoods, score_rows
 from equipoise.models.output_head import AnswerHead

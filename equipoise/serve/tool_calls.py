@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from equipoise.errors import DataError
-from equipoise.models.encoding import Encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.models.grammar import LIBRARY, WHITESPACE, check_library
 from equipoise.serve.detokenizer import StopTexts
 from equipoise.serve.engine import CallPart, EngineRequest, Piece

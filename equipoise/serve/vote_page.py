@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.applications import Starlette
 
 from equipoise.errors import clean
-from equipoise.ledger.journal import AnswerRef, Choice
+from equipoise.ledger.votes_and_matches import AnswerRef, Choice
 from equipoise.people.ballot import Ballot, open_ballot
 from equipoise.serve.app import PageHead, page_app
 from equipoise.serve.asgi_endpoint import Limits

@@ -51,7 +51,11 @@ def test_the_area_is_the_chance_to_be_told_apart():
     harmful, harmless = np.array([0.9, 0.8, 0.4]), np.array([0.5, 0.1])
     area = area_under_curve(harmful, harmless)
     assert area.mean == pytest.approx(5 / 6)
-    assert area.low < 5 / 6 < area.high == 1.0
+    assert 0 < area.low < 5 / 6 < area.high < 1
+    assert area.n == 5
+    apart = area_under_curve(harmful[:2], harmless)
+    assert apart.mean == 1
+    assert apart.low < 0.5, "of four rows that happen to lie apart little is known"
     assert area_under_curve(harmless, harmful).mean == pytest.approx(1 / 6)
     alike = np.array([0.5, 0.5])
     assert area_under_curve(alike, alike).mean == 0.5

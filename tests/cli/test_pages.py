@@ -13,7 +13,7 @@ import threading
 import httpx
 import pytest
 
-from equipoise.ledger.journal import votes_of
+from equipoise.ledger.votes_and_matches import votes_of
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from equipoise.blocks.section import Change, Headline
 from equipoise.cli import evaluate, plan, play, rate, recipes, run, status
 from equipoise.ledger.facts import Estimate
 from equipoise.ledger.item_scores import AgainstStart, BenchmarkResult
-from equipoise.ledger.journal import PlayedMatch
+from equipoise.ledger.votes_and_matches import PlayedMatch
 from equipoise.models.device import Hardware
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import PayoffTable

@@ -12,7 +12,7 @@ from equipoise.data.joined_pairs import (
     whole_ids,
 )
 from equipoise.errors import DataError
-from equipoise.models.encoding import Encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.types import Message, Pair, PlayerId
 
 CORPUS = ["the river opens", "the seven rivers open quietly"] * 40

@@ -9,7 +9,7 @@ import pytest
 from equipoise.environments.red_team.game import RedTeam
 from equipoise.errors import ConfigError
 from equipoise.evaluation.harnesses import lm_eval_worker
-from equipoise.evaluation.held_out import HeldOut
+from equipoise.evaluation.held_out_measures import HeldOut
 from equipoise.evaluation.league_measures import LeagueMeasures
 from equipoise.evaluation.sets.problems import last_boxed
 from equipoise.evaluation.sets.refusal_sets import _item

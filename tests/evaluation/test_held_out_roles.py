@@ -10,7 +10,7 @@ from equipoise.blocks.section import Figure
 from equipoise.environments.red_team.game import RedTeam
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import EvaluationPlan
-from equipoise.evaluation.held_out import HeldOut
+from equipoise.evaluation.held_out_measures import HeldOut
 from equipoise.evaluation.measures import History, Measurement, Records
 from equipoise.evaluation.role_cross_play import RoleMeasures
 from equipoise.games.base import Ask, Game

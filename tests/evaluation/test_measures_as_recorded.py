@@ -13,7 +13,7 @@ from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import EquipoiseError
 from equipoise.evaluation.base import Evaluation
 from equipoise.evaluation.exact import Finite, TwoSeats
-from equipoise.evaluation.held_out import HeldOut
+from equipoise.evaluation.held_out_measures import HeldOut
 from equipoise.evaluation.judge_opinions import agreement_between
 from equipoise.evaluation.judge_report import judge_report
 from equipoise.evaluation.judge_sections import judge_sections

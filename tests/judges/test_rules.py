@@ -10,10 +10,10 @@ from pydantic_core import PydanticCustomError
 
 from equipoise.answer import COMBINING
 from equipoise.errors import ConfigError, DataError, EquipoiseError
-from equipoise.judges import mathematics
+from equipoise.judges import math_equality
 from equipoise.judges.base import Judge
-from equipoise.judges.final_mathematics import looks_mathematical
 from equipoise.judges.gold import Gold
+from equipoise.judges.math_in_answer import looks_mathematical
 from equipoise.judges.pointwise import Pointwise
 from equipoise.judges.rules import Call, Exact, Math, Refusal, Shorter, last_number, plain_text
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
@@ -218,13 +218,13 @@ def test_mathematics_in_another_thread():
 
 @pytest.mark.long
 def test_a_helper_that_does_not_start_is_an_error(monkeypatch):
-    monkeypatch.setattr(mathematics, "READY", "something else\n")
+    monkeypatch.setattr(math_equality, "READY", "something else\n")
     with pytest.raises(EquipoiseError, match="did not start"):
         Math().scores([(prompt(answer="1"), "1")])
 
 
 def test_mathematics_without_its_package(monkeypatch):
-    monkeypatch.setattr(mathematics, "find_spec", lambda name: None)
+    monkeypatch.setattr(math_equality, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="math-verify"):
         Math().scores([(prompt(answer="1"), "1")])
 

@@ -10,7 +10,7 @@ from equipoise.environments.verdicts.prover_verifier import ProverVerifier
 from equipoise.judges.base import Judge
 from equipoise.judges.question import Question
 from equipoise.judges.quoting import CODE_DIGITS, code_of, code_shown, verdict_code
-from equipoise.template import Template
+from equipoise.question_template import Template
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 

@@ -16,7 +16,7 @@ from equipoise.models.packing import PromptAnswers
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.local import Local
-from equipoise.sampling.hand_over import HandOver, compare, has_probes, slope, write_probes
+from equipoise.sampling.arrival_check import HandOver, compare, has_probes, slope, write_probes
 from equipoise.types import Pair, PlayerId, user
 
 NEWBORN = PlayerId("policy", 1)

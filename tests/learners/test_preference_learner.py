@@ -25,7 +25,7 @@ from equipoise.learners.preference_learner import (
     pair_rows,
 )
 from equipoise.losses.base import PreferenceLoss
-from equipoise.losses.opponents import OpponentPool
+from equipoise.losses.opponent_shares import OpponentPool
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.system.files import disk_errors

@@ -14,7 +14,7 @@ from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.sft_learner import SFT, fitting_rows, train_sft
 from equipoise.models.adapters import Lora
-from equipoise.models.encoding import Encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.models.loading import load_config, load_tokenizer, written_dtype
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player

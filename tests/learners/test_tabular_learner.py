@@ -21,7 +21,7 @@ from equipoise.learners.tabular_learner import (
     win_probabilities,
 )
 from equipoise.losses.base import PreferenceLoss
-from equipoise.losses.opponents import OpponentPool
+from equipoise.losses.opponent_shares import OpponentPool
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
 from equipoise.types import PlayerId

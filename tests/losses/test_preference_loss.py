@@ -10,7 +10,7 @@ import torch
 
 from equipoise.errors import ConfigError
 from equipoise.losses.base import PairBatch, PreferenceLoss
-from equipoise.losses.opponents import OpponentPool
+from equipoise.losses.opponent_shares import OpponentPool
 from equipoise.losses.preference import bernoulli, released_mnpo, residual, sigmoid, squared
 from equipoise.solvers.blackwell import criterion_gains, prosper
 from equipoise.types import PlayerId

@@ -7,8 +7,8 @@ import datetime
 import pytest
 from small_runs import settings
 
-from equipoise.models import encoding
-from equipoise.models.encoding import Encoding
+from equipoise.models import chat_encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.models.loading import load_encoding, load_tokenizer, prints_date
 from equipoise.models.resources import Resources
 from equipoise.planning import fixed_at_start
@@ -42,7 +42,7 @@ def clock(monkeypatch):
     """Set the day that this process is told."""
 
     def set_to(day: datetime.date) -> None:
-        for told in (encoding, fixed_at_start):
+        for told in (chat_encoding, fixed_at_start):
             monkeypatch.setattr(told, "today", lambda: day)
 
     return set_to

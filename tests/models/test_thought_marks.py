@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.answer import answer_of, parse_answer
-from equipoise.models.encoding import Encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.models.loading import load_encoding
 from equipoise.types import Marks, Message, Move, user
 

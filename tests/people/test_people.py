@@ -16,7 +16,7 @@ from equipoise.api.rerate import rerate
 from equipoise.blocks.html import render
 from equipoise.data.pairs import PairMaker
 from equipoise.errors import DataError, RunBusy, RunError
-from equipoise.ledger.journal import (
+from equipoise.ledger.votes_and_matches import (
     HUMAN,
     PEOPLE,
     AnswerRef,

@@ -12,7 +12,7 @@ from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.ledger.journal import PEOPLE, played_matches
+from equipoise.ledger.votes_and_matches import PEOPLE, played_matches
 from equipoise.people import play_server as play_server_module
 from equipoise.people.play_server import open_play_server
 from equipoise.runs.directory import RunDirectory

@@ -7,7 +7,8 @@ import resource
 import pytest
 
 from equipoise.errors import DataError, DiskFull, RunError
-from equipoise.ledger.journal import (
+from equipoise.ledger.ledger import MEETING, Ledger
+from equipoise.ledger.votes_and_matches import (
     AnswerRef,
     HumanVote,
     check_name,
@@ -17,7 +18,6 @@ from equipoise.ledger.journal import (
     pair_id,
     votes_of,
 )
-from equipoise.ledger.ledger import MEETING, Ledger
 from equipoise.people import ballot
 from equipoise.people.ballot import AnswerPool, choose, on_the_left
 from equipoise.ratings.base import Outcome

@@ -387,7 +387,7 @@ def test_a_score_is_missing_where_another_utility_is_played_for(ledger):
 def test_a_stage_has_its_own_seconds_and_names_what_it_is_in(ledger, monkeypatch):
     """The outer one lasts from 0 to 20, the inner one from 10 to 13."""
     clock = SimpleNamespace(perf_counter=iter([0.0, 10.0, 13.0, 20.0]).__next__)
-    monkeypatch.setattr("equipoise.runs.monitor.time", clock)
+    monkeypatch.setattr("equipoise.runs.stage_clock.time", clock)
     run = opened(ledger)
     with run.stage("outer", "outer", 0) as facts:
         facts["found"] = 1

@@ -6,7 +6,7 @@ from small_runs import SMALL, settings
 from equipoise.learners.preference_learner import Preference
 from equipoise.report.page import hand_over_rows
 from equipoise.runs.directory import RunDirectory
-from equipoise.sampling.hand_over import FILE
+from equipoise.sampling.arrival_check import FILE
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from small_runs import start
 
 from equipoise.blocks.section import clean
 from equipoise.games.base import Game
-from equipoise.ledger.journal import played_matches, votes_of
+from equipoise.ledger.votes_and_matches import played_matches, votes_of
 from equipoise.people.ballot import open_ballot
 from equipoise.people.play_server import open_play_server
 from equipoise.runs.directory import RunDirectory

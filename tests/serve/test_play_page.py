@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.ledger.journal import played_matches
+from equipoise.ledger.votes_and_matches import played_matches
 from equipoise.people.play_server import open_play_server
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app

@@ -14,7 +14,7 @@ import pytest
 from browser import Browser, needs_chromium
 
 from equipoise.games.base import Game
-from equipoise.ledger.journal import played_matches, votes_of
+from equipoise.ledger.votes_and_matches import played_matches, votes_of
 from equipoise.people.ballot import open_ballot
 from equipoise.people.play_server import open_play_server
 from equipoise.serve.app import create

@@ -8,7 +8,7 @@ import people_run
 import pytest
 from starlette.testclient import TestClient
 
-from equipoise.ledger.journal import HUMAN, votes_of
+from equipoise.ledger.votes_and_matches import HUMAN, votes_of
 from equipoise.people.ballot import open_ballot
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve import vote_page

@@ -25,7 +25,7 @@ from equipoise.environments.assistance.responses import (
 )
 from equipoise.environments.assistance.steering_engine import VisibleResponse, strip_hidden
 from equipoise.environments.clerk.clerk_answers import offers_alternative, reply_action
-from equipoise.judges.final_mathematics import looks_mathematical
+from equipoise.judges.math_in_answer import looks_mathematical
 from equipoise.judges.multiple_choice import stated_option
 from equipoise.judges.quoting import code_of, harmless
 from equipoise.judges.read_verdict import read_choice, read_score

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from equipoise.errors import ModelError
-from equipoise.models import adapters, encoding, loading
+from equipoise.models import adapters, chat_encoding, loading
 from equipoise.models.adapters import Lora, packaged_adapters, packaged_models
 from equipoise.models.loading import describe, load_encoding, load_model
 from equipoise.system import interrupts
@@ -22,7 +22,7 @@ def impatient(monkeypatch):
     def second():
         return interrupts.time_limit(1.0)
 
-    for module in (adapters, encoding, loading):
+    for module in (adapters, chat_encoding, loading):
         monkeypatch.setattr(module, "time_limit", second)
 
 

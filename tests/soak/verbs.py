@@ -149,8 +149,8 @@ def _votes(
     os.kill(client, signal.SIGKILL)
     os.waitpid(client, 0)
     adopted = command(["resume", "run"], place)
-    from equipoise.ledger.journal import HUMAN, votes_of
     from equipoise.ledger.ledger import Ledger
+    from equipoise.ledger.votes_and_matches import HUMAN, votes_of
 
     said = [tuple(json.loads(line)) for line in (place / "kept.jsonl").read_text().splitlines()]
     kept = Counter((v.pair, v.voter, v.choice) for v in votes_of(place / "run").read())

@@ -12,7 +12,7 @@ import pytest
 
 from equipoise.errors import RunBusy, RunError
 from equipoise.ledger.database import Database
-from equipoise.ledger.journal import AnswerRef, HumanVote, votes_of
+from equipoise.ledger.votes_and_matches import AnswerRef, HumanVote, votes_of
 from equipoise.runs.directory import RunDirectory
 from equipoise.system import locks
 from equipoise.system.user_secret import LENGTH, user_secret

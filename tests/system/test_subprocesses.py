@@ -18,7 +18,7 @@ from small_runs import FINITE, SMALL, settings
 import equipoise
 from equipoise.errors import ConfigError
 from equipoise.evaluation.harnesses.lm_eval_harness import LmEval
-from equipoise.judges.mathematics import Checker
+from equipoise.judges.math_equality import Checker
 from equipoise.learners.launch import Launch
 from equipoise.learners.process_group import ProcessGroup
 from equipoise.players.endpoint_settings import EndpointSettings
@@ -198,7 +198,7 @@ def test_a_module_of_ours_is_found_from_anywhere_and_knows_its_arguments(tmp_pat
     """Where no path names the package, too; its own children do not look around either."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    command = python_command("equipoise.judges.mathematics", "not a number")
+    command = python_command("equipoise.judges.math_equality", "not a number")
     process = start_process(command, stdout=PIPE, stderr=PIPE, text=True)
     assert "could not convert string to float: 'not a number'" in process.communicate()[1]
 

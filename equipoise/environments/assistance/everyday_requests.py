@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from equipoise import seeds
 from equipoise.environments.red_team.plain_requests import HARMFUL, HARMLESS, PLACES
-from equipoise.prompts.dealt import DealtPrompts
+from equipoise.prompts.subject_prompts import DealtPrompts
 from equipoise.types import Prompt
 
 SORTS = ("harmful", "harmless", "vague")

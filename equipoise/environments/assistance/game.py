@@ -11,8 +11,8 @@ from equipoise.environments.assistance.blocks import ParsedOutput, parse, respon
 from equipoise.environments.assistance.payoff_matrix import QUESTION_TYPES
 from equipoise.environments.assistance.responses import response_action
 from equipoise.games.base import Ask, Game, Referee
+from equipoise.question_template import Template
 from equipoise.system.effects import DeclaredEffect, TemplateText
-from equipoise.template import Template
 from equipoise.types import Match, Message, Move, Prompt, Turn, View, user
 
 ASSISTANT, USER = "assistant", "user"

@@ -24,7 +24,7 @@ from equipoise.environments.assistance.pricing import Pricing
 from equipoise.environments.assistance.written_game import pareto
 from equipoise.errors import ConfigError
 from equipoise.payoffs.welfare import Welfare
-from equipoise.template import Template
+from equipoise.question_template import Template
 
 PAYOFF, PAYOFF_END = "<payoff>", "</payoff>"
 UNSTEERED = ("strip", "off")  # modes

@@ -25,10 +25,10 @@ from equipoise.environments.assistance.payoff_matrix import (
 from equipoise.judges.quoting import transcript
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
+from equipoise.question_template import Template
 from equipoise.seeds import child
 from equipoise.system.effects import TemplateText
 from equipoise.system.user_parts import is_only_read
-from equipoise.template import Template
 from equipoise.types import Move, View, user
 
 

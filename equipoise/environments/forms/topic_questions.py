@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from equipoise import seeds
-from equipoise.prompts.dealt import DealtPrompts
+from equipoise.prompts.subject_prompts import DealtPrompts
 from equipoise.types import Prompt
 
 TOPICS = Path(__file__).parent / "topics.txt"

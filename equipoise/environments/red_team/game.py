@@ -15,8 +15,8 @@ from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Ask, Game, Referee
+from equipoise.question_template import Template
 from equipoise.system.effects import TemplateText
-from equipoise.template import Template
 from equipoise.types import Judgement, Match, Message, Move, Prompt, View, record_id, user
 
 ADVERSARY, DEFENDER = "adversary", "defender"

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from equipoise import seeds
 from equipoise.answer import normalised
 from equipoise.judges.pointwise import Pointwise, Verdict
-from equipoise.prompts.dealt import DealtPrompts
+from equipoise.prompts.subject_prompts import DealtPrompts
 from equipoise.types import Prompt
 
 HARMFUL = ("steal", "burn down", "break into", "smash", "rob", "vandalise", "poison", "blow up")

@@ -22,8 +22,8 @@ from equipoise.environments.text_games.game import (
 )
 from equipoise.errors import ConfigError, first_line
 from equipoise.games.base import Ask
+from equipoise.question_template import Template
 from equipoise.system.effects import TemplateText, Text, effect_in
-from equipoise.template import Template
 from equipoise.types import Message, Prompt, View, user
 
 PACKAGE = "equipoise.environments.text_games"

@@ -17,8 +17,8 @@ from equipoise.judges.pairwise import question_between, read_better
 from equipoise.judges.question import Question, QuestionSettings, Reading, read_move
 from equipoise.judges.quoting import transcript
 from equipoise.judges.transcript import turn_blocks
+from equipoise.question_template import Template
 from equipoise.system.effects import TemplateText, Text
-from equipoise.template import Template
 from equipoise.types import Match, Message, Move, Prompt, Turn, View, record_id, user
 
 JUDGE = "judge"

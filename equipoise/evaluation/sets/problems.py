@@ -12,7 +12,7 @@ from equipoise.answer import public_move
 from equipoise.errors import DataError
 from equipoise.evaluation.sets.base import AnswerTokens
 from equipoise.evaluation.sets.published_set import HubData, PlacedRow, Published, name_of, text_of
-from equipoise.judges.mathematics import Checker
+from equipoise.judges.math_equality import Checker
 from equipoise.ledger.item_scores import Answer, Answers, Item, Items, ItemScores, Judged
 from equipoise.system.effects import ReadPath
 from equipoise.types import Message, Prompt, record_id, user

@@ -37,7 +37,7 @@ def record(
     result = msgspec.structs.replace(result, player=str(player))
     digest = record_id(to_json(result.facts()))[:12]
     key = stage_key(result.name, player, f"{result.source}/{digest}")
-    if run.ledger.stage_facts(key) is None:
+    if not run.ledger.has_finished(key):
         log(run, key, result)
         with run.ledger.transaction():
             run.ledger.add_benchmark_scores(key, items)

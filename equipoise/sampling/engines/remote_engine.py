@@ -23,6 +23,7 @@ import numpy as np
 from equipoise.errors import ModelError, UserError
 from equipoise.models.device import return_unused_memory
 from equipoise.models.resources import Resources
+from equipoise.sampling.arrival_check import Scores, check_arrival
 from equipoise.sampling.engines.base import (
     ADAPTER_PREFIX,
     EngineAdapter,
@@ -34,7 +35,6 @@ from equipoise.sampling.engines.base import (
     ServerRefused,
     player_of,
 )
-from equipoise.sampling.hand_over import Scores, check_arrival
 from equipoise.system.addresses import is_loopback
 from equipoise.system.http_bounds import (
     brief_message,
@@ -447,7 +447,7 @@ class ProbedEngine:
     First a few answers of the base are sampled at temperature 0.7, and the model here gives them
     log-probabilities at 0.7 and at 1. Nearer to the latter, the engine gives raw ones; near to
     neither, it holds another model. These answers are the probes on which each server then proves
-    that new weights arrived (`sampling.hand_over`). What is sampled with them is compared, too.
+    that new weights arrived (`sampling.arrival_check`). What is sampled with them is compared, too.
     """
 
     def __init__(

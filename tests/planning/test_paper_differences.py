@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from equipoise.errors import ConfigError
-from equipoise.planning.published import compare_with_published, setting
+from equipoise.planning.paper_differences import compare_with_published, setting
 from equipoise.runs import recipe_loader
 
 PAPER = re.compile(r"arXiv \d{4}\.\d{5}")

@@ -8,7 +8,7 @@ import pytest
 from recorded_run import planned_and_played
 
 from equipoise.errors import ConfigError
-from equipoise.evaluation.held_out import HeldOut
+from equipoise.evaluation.held_out_measures import HeldOut
 from equipoise.evaluation.last_test import Criterion
 from equipoise.evaluation.league_measures import (
     LeagueMeasures,

@@ -6,7 +6,7 @@ from importlib import resources
 import pytest
 
 from equipoise.errors import DataError
-from equipoise.template import Template
+from equipoise.question_template import Template
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from typing import Any
 
 from equipoise.answer import normalised
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.judges.final_mathematics import (
+from equipoise.judges.math_in_answer import (
     SPELLED,
     TEXT,
     as_latex,
@@ -91,7 +91,7 @@ class Checker:
 
     def _start(self) -> Process[str]:
         self._process = start_process(
-            python_command("equipoise.judges.mathematics", self._timeout),
+            python_command("equipoise.judges.math_equality", self._timeout),
             child_environment(bare=True),  # answers are strangers' texts
             stdin=PIPE,
             stdout=PIPE,

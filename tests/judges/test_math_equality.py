@@ -7,9 +7,9 @@ import math_verify
 import pytest
 
 from equipoise.errors import EquipoiseError
-from equipoise.judges import mathematics
-from equipoise.judges.final_mathematics import looks_mathematical
-from equipoise.judges.mathematics import MEMORY, Checker
+from equipoise.judges import math_equality
+from equipoise.judges.math_equality import MEMORY, Checker
+from equipoise.judges.math_in_answer import looks_mathematical
 
 
 @pytest.mark.long
@@ -45,7 +45,7 @@ from equipoise.judges.mathematics import MEMORY, Checker
     ],
 )  # fmt: skip
 def test_which_answers_are_equal(gold, answer, equal):
-    assert mathematics.answers_equal(math_verify, gold, answer) == equal
+    assert math_equality.answers_equal(math_verify, gold, answer) == equal
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,10 @@ def test_what_takes_too_long_is_given_up():
 @pytest.mark.long
 def test_a_helper_that_does_not_start_says_how_to_see_why(monkeypatch):
     command = [sys.executable, "-c", ""]
-    monkeypatch.setattr(mathematics, "python_command", lambda *arguments: command)
+    monkeypatch.setattr(math_equality, "python_command", lambda *arguments: command)
     checker = Checker(1)
-    with pytest.raises(EquipoiseError, match=r"to see why: .* -m equipoise.judges.mathematics 5$"):
+    with pytest.raises(
+        EquipoiseError, match=r"to see why: .* -m equipoise.judges.math_equality 5$"
+    ):
         checker.equal("4", "4")
     assert checker._process is None

@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
+from equipoise.sampling.arrival_check import HandOver, Scores, check_arrival, fits
 from equipoise.sampling.engines.base import player_of
-from equipoise.sampling.hand_over import HandOver, Scores, check_arrival, fits
 from equipoise.types import View, user
 
 WEIGHTS = "adapter_model.safetensors"

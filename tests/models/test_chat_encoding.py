@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import DataError, ModelError
-from equipoise.models.encoding import Encoding
+from equipoise.models.chat_encoding import Encoding
 from equipoise.models.loading import load_encoding
 from equipoise.players.local import Local
 from equipoise.types import Message, Prompt, user
