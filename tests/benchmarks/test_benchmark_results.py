@@ -199,8 +199,8 @@ def test_nothing_differs_from_the_released_gtalign():
         assert not any(found["differences"] for found in figures[part].values())
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("number", [3, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [3, 8])
 def test_a_strangers_job_comes_to_its_report(number, tmp_path):
     few = ["-s", "generations=1", "-s", "prompts.per_generation=12", "-s", "prompts.held_out=8"]
     job = strangers_jobs.JOBS[number - 1]

@@ -29,7 +29,7 @@ BLOCK = re.compile(r"^(?:<!-- not run: (.+?) -->\n)?```(\w*)\n(.*?)^```", re.M |
 VARIABLE = re.compile(r'^([A-Z]+)=(?:"(.*?)"|(\S+))')
 FILE = re.compile(r"# ([\w.]+\.(?:yaml|py))\b")  # the first line of a block that is a file
 ELSEWHERE = {"CONTRIBUTING", "python"}  # whose Python has a test of its own
-FOR_MINUTES = {"compare"}  # whose commands play several runs
+FOR_MINUTES = {"change_a_piece", "compare", "evaluate"}  # whose commands play several runs
 
 # What a small machine without a network changes in the commands and files of all pages.
 SMALLER = {
