@@ -10,7 +10,10 @@ def line_patterns() -> list[tuple[str, str]]:
     """(place, pattern) of every pattern in the source that looks at line after line."""
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        source = file.read_text(encoding="utf-8")
+        if "MULTILINE" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and "MULTILINE" in ast.unparse(node):
                 written = [ast.unparse(argument) for argument in node.args[:1]]
                 found += [(f"{file.name}:{node.lineno}", text) for text in written]

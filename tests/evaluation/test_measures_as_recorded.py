@@ -24,7 +24,7 @@ from equipoise.games.answers import Answers
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Meeting
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
-from tests.evaluation import test_exact, test_held_out, test_held_out_roles, test_meta_game
+from tests.evaluation import test_exact, test_held_out_measures, test_held_out_roles, test_meta_game
 
 BIASED = Matrix(name="biased_rock_paper_scissors")
 ROCK, PAPER, SCISSORS = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
@@ -63,7 +63,7 @@ def two_leagues():
 
 
 def scored():
-    return HeldOut(samples=2), test_held_out.Table(policy=[1.0, 5.0, 3.0]), ("policy",)
+    return HeldOut(samples=2), test_held_out_measures.Table(policy=[1.0, 5.0, 3.0]), ("policy",)
 
 
 def several():
@@ -73,11 +73,11 @@ def several():
         "c": [2.0, 2.0, 9.0],
         "d": [0.0, 7.0, 8.0],
     }
-    return HeldOut(), test_held_out.Table(**levels), tuple(levels)
+    return HeldOut(), test_held_out_measures.Table(**levels), tuple(levels)
 
 
 def compared():
-    arena = test_held_out.Table(True, weak=[0.0, 1.0, 0.5], strong=[8.0, 9.0, 7.0])
+    arena = test_held_out_measures.Table(True, weak=[0.0, 1.0, 0.5], strong=[8.0, 9.0, 7.0])
     arena.opponent_weights = lambda learner, t: {PlayerId("strong", t): 0.75, learner: 0.25}
     return HeldOut(), arena, ("weak", "strong")
 
@@ -90,12 +90,12 @@ def two_roles():
     return HeldOut(samples=2), arenas, ("d", "g")
 
 
-class Cycle(test_held_out.Table):
+class Cycle(test_held_out_measures.Table):
     """Each generation beats the one before it and loses to the one after it, all in a circle."""
 
     def meetings(self, first, second, samples, judge):
         won = (0.0, 1.0, -1.0)[(first.generation - second.generation) % 3]
-        return [Meeting(str(first), str(second), won, p) for p in test_held_out.PROMPTS]
+        return [Meeting(str(first), str(second), won, p) for p in test_held_out_measures.PROMPTS]
 
 
 def going_round():
@@ -180,7 +180,7 @@ def test_what_cannot_be_measured_is_said(as_recorded):
 
 def test_who_is_chosen_and_tested(as_recorded):
     def arena():
-        return test_held_out.Table(test=["x"], a=[1.0, 9.0, 3.0], b=[2.0, 0.0, 1.0])
+        return test_held_out_measures.Table(test=["x"], a=[1.0, 9.0, 3.0], b=[2.0, 0.0, 1.0])
 
     records = [HeldOut(samples=2).select(arena(), t) for t in (0, 2)]
     scores = {PlayerId("a", t): Interval(0.5 - 0.1 * t, 0.1, 0.8, 5) for t in range(3)}

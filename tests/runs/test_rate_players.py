@@ -114,7 +114,7 @@ def test_only_what_a_rating_needs_is_read(kind, read, ledger, monkeypatch):
     monkeypatch.setattr(rate_players, "training_ratings", lambda run, t: {})
     run = MagicMock()
     run.config.teachers = {"peers": MagicMock()}
-    run.ledger.stage_facts.return_value = None
+    run.ledger.has_finished.return_value = False
     run.config.training_ratings = Ratings.build({"kind": kind})
     run.config.seed = 0
     run.roster.players.return_value = [PlayerId("a", 0), PlayerId("b", 0)]

@@ -66,6 +66,7 @@ def test_answers_follow_from_their_questions():
     assert set(words) <= set(things()[sort.answer])
 
 
+@pytest.mark.long
 def test_a_part_that_is_used_up_is_said():
     with pytest.raises(ValueError, match="sums: its part test has only some"):
         items("sums", "test", 100_000)

@@ -309,6 +309,7 @@ def test_what_a_judge_that_does_not_fit_is_told(files: Path, as_recorded) -> Non
     as_recorded("sets/judges_that_do_not_fit.txt", "\n\n".join(texts))
 
 
+@pytest.mark.long
 def test_the_section_of_several_generations(files: Path, as_recorded) -> None:
     """Two players, three generations and a sweep of some of the sets."""
     rows: list[AgainstStart] = []
