@@ -24,6 +24,7 @@ from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Observer
 from equipoise.system.folder import Folder
+from equipoise.system.locks import check_writable
 from equipoise.system.yaml_text import yaml_text
 from equipoise.types import PlayerId
 
@@ -213,11 +214,12 @@ def write_data_card(run: RunDirectory, files: Mapping[Path, int], folder: Path) 
 
 
 def copy_cards(run: RunDirectory, folder: Path) -> list[Path]:
-    """Copy the cards of all generations on disk to `folder`/NAME@N.md."""
+    """Copy the cards of all generations on disk to `folder`/NAME@N.md. Raises RunError."""
     copies = []
     for birth in run.ledger.players():
         place = home(run.folder / "players", birth.player)
         if (place / CARD).is_file():
+            check_writable(folder)
             folder.mkdir(parents=True, exist_ok=True)
             copies.append(folder / f"{birth.player}.md")
             with Folder.open(place) as files, Folder.open(folder) as copied:

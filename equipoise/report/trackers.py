@@ -26,6 +26,7 @@ from equipoise.runs.monitor import Observer
 from equipoise.seeds import child
 from equipoise.system.files import read_json
 from equipoise.system.folder import Folder
+from equipoise.system.locks import check_writable
 
 if TYPE_CHECKING:
     from accelerate.tracking import GeneralTracker
@@ -94,6 +95,7 @@ def mlflow(logs: Path, project: str, name: str) -> GeneralTracker:
     from accelerate.tracking import MLflowTracker
 
     folder = (logs / "mlflow").resolve()
+    check_writable(folder)
     folder.mkdir(exist_ok=True)
     address = os.environ.get("MLFLOW_TRACKING_URI") or folder.as_uri()
     if address.startswith("file:"):

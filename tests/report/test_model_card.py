@@ -8,12 +8,13 @@ import pytest
 from huggingface_hub import DatasetCard, ModelCard
 from small_runs import FINITE, SMALL, quickstart, settings
 
+from equipoise.errors import RunError
 from equipoise.models.adapters import published_name
 from equipoise.planning.new_run import new_run
 from equipoise.prompts.hub import Hub
 from equipoise.prompts.prompt_files import Files
 from equipoise.report import model_card as model_card_module
-from equipoise.report.model_card import model_card, without_folders, write_cards
+from equipoise.report.model_card import copy_cards, model_card, without_folders, write_cards
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
@@ -193,3 +194,11 @@ def test_a_card_that_is_none_is_replaced(tmp_path, content):
     card = ModelCard("---\nlicense: mit\n---\nA card, für alle.\n")
     model_card_module.write_card(card, tmp_path)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == str(card)
+
+
+@pytest.mark.long
+def test_a_file_where_the_cards_go_is_named(adapter_run, tmp_path):
+    (tmp_path / "cards").write_text("mine")
+    with RunDirectory.read(adapter_run) as run, pytest.raises(RunError, match="cards: cannot be"):
+        copy_cards(run, tmp_path / "cards")
+    assert (tmp_path / "cards").read_text() == "mine"

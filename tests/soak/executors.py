@@ -52,7 +52,7 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
 def _start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
     with (folder / "output.txt").open("wb") as log:
         command = [sys.executable, "-m", "equipoise", *arguments]
-        here = os.environ | {"PYTHONPATH": str(Path.cwd())}
+        here = os.environ | {"PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=here)
 
 

@@ -33,6 +33,7 @@ from equipoise.ledger.ledger import Ledger
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.system.folder import Folder
+from equipoise.system.locks import check_writable
 from equipoise.types import Judgement, Match, Prompt, Turn
 
 CHUNK = 5_000  # matches held in memory at a time
@@ -56,6 +57,7 @@ def export_attacks(run: RunDirectory, to: Path, parts: Sequence[str], successful
             f"--to {to}: attacks are written into one JSON Lines file; name it with .jsonl"
         )
     rows = attack_rows(run.ledger, run.config, game, parts)
+    check_writable(to.parent)
     to.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     with Folder.open(to.parent) as folder, folder.new_file(to.name) as file:
