@@ -34,6 +34,11 @@ def parts() -> list[str]:
     return [name for name in names if not name.startswith(("_", "test_"))]
 
 
+def long_ones_first() -> list[str]:
+    """All parts, so that those which run side by side end at about the same time."""
+    return sorted(parts(), key=lambda part: part not in HALF_AN_HOUR)
+
+
 def main() -> None:
     """Attack as the command's arguments say; exit code 1 where something broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
@@ -55,7 +60,7 @@ def main() -> None:
             processes.submit(
                 run, part, arguments.size, arguments.minutes or minutes.get(part), made
             )
-            for part in arguments.part or parts()
+            for part in arguments.part or long_ones_first()
         ]
         held = [part.result() for part in running]
     sys.exit(0 if all(held) else 1)
