@@ -9,6 +9,7 @@
         ├── ConfigError             a key, kind or value of the configuration
         ├── DataError               a file or a row of it
         ├── ModelError              a model or tokenizer that cannot be used
+        ├── OwnPartError            a judge, game or other part of the user's raised an error
         ├── RunError                a run directory: missing, of another version
         │   └── RunBusy             another process holds its lock
         └── NoSignal                nothing to learn from: all ties, all unjudged
@@ -73,6 +74,10 @@ class DataError(UserError):
 
 class ModelError(UserError):
     """A model, tokenizer or adapter that cannot be used as asked."""
+
+
+class OwnPartError(UserError):
+    """A part of the user's own raised an error, which is its `__cause__`."""
 
 
 class RunError(UserError):

@@ -14,7 +14,7 @@ from typing import Any
 from equipoise.blocks.html import render
 from equipoise.blocks.section import Change, Headline
 from equipoise.blocks.terminal import Display, show_notes, terminal
-from equipoise.errors import BudgetSpent, EquipoiseError, Stopped, clean
+from equipoise.errors import BudgetSpent, EquipoiseError, OwnPartError, Stopped, clean
 from equipoise.ledger.ledger import FAILED
 from equipoise.models.progress import ignore_known_warnings
 from equipoise.players.endpoint import Endpoint
@@ -84,6 +84,11 @@ def play_out(
             f"{error}; to go on with a larger budget: "
             f"equipoise resume {run.folder} {larger_budget(run.config, error)}"
         ) from error
+    except OwnPartError as error:
+        log = log_failure(run)
+        raise OwnPartError(
+            f"{error}: equipoise resume {run.folder}. Its traceback: {log}"
+        ) from error.__cause__
     except EquipoiseError:
         raise
     except Exception:
@@ -175,8 +180,9 @@ def larger_budget(config: RunConfig, error: BudgetSpent) -> str:
     )
 
 
-def log_failure(run: RunDirectory) -> None:
-    """Write an error with its traceback into the run's logs."""
+def log_failure(run: RunDirectory) -> Path:
+    """Write an error with its traceback into the run's logs; the file."""
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
     with run.files.inner("logs", make=True) as logs:
         logs.write(f"failure-{now}.txt", clean(traceback.format_exc()))
+    return run.folder / "logs" / f"failure-{now}.txt"

@@ -127,6 +127,17 @@ def pair_of(match: Match, messages: Chat, better: ScoredAnswer, worse: ScoredAns
     )
 
 
+def check_order(maker: PairMaker, pairs: Iterable[Pair]) -> None:
+    """Raise ConfigError where a maker, as one's own may, puts a worse answer above a better one."""
+    for pair in pairs:
+        if pair.chosen_score < pair.rejected_score:
+            raise ConfigError(
+                f"pairs: {type(maker).__name__} chose an answer of score {pair.chosen_score:g} "
+                f"above one of {pair.rejected_score:g} (match {pair.match}); a choice is (better, "
+                "worse). To teach the opposite, turn the judge's scores round"
+            )
+
+
 def check_utility(utility: str, judgements: Iterable[Judgement]) -> None:
     """Raise ConfigError where judgements have utilities, but not this one."""
     names: set[str] = set()

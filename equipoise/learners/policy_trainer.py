@@ -351,7 +351,7 @@ def policy_loss(
     """
     logprob_BT = torch.where(batch.learned_BT, tokens.logprob_BT, batch.old_BT)
     sampled = TokenBatch(logprob_BT, batch.old_BT, batch.advantage_BT, batch.learned_BT)
-    terms_BT = {"policy_loss": settings.policy_loss.tokens(sampled)}
+    terms_BT = {"policy_loss": settings.policy_loss.checked_tokens(sampled)}
     if settings.kl and settings.kl_in == "loss":
         divergence_BT = kl_estimators.k3(logprob_BT, batch.reference_BT)
         terms_BT["kl_loss"] = kl_weight * divergence_BT

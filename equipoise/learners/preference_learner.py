@@ -125,7 +125,7 @@ class PairObjective:
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """loss_B and what the loss logs; logprob_A alternates chosen and rejected."""
         pairs = self.pair_batch(logprob_A, batch)
-        return self.loss.rows(pairs), self.loss.metrics(pairs)
+        return self.loss.checked_rows(pairs), self.loss.metrics(pairs)
 
     def size(self, row: Row) -> float:
         return 1.0  # a mean over pairs

@@ -158,7 +158,7 @@ class Expectation:
             self.score_A[self.rejected_B],
             self.weight_K,
         )
-        return (self.pair_B * self.loss.rows(batch)).sum()
+        return (self.pair_B * self.loss.checked_rows(batch)).sum()
 
     def value(self, logits_A: np.ndarray) -> float:
         import torch

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from equipoise.component import Component
+from equipoise.errors import ConfigError
 from equipoise.losses.opponent_shares import OpponentPool, Shares
 from equipoise.types import PlayerId
 
@@ -40,6 +41,19 @@ class PairBatch:
     score_chosen_B: torch.Tensor
     score_rejected_B: torch.Tensor
     weight_K: torch.Tensor
+
+
+def check_shape(
+    part: Component, method: str, values: torch.Tensor, like: torch.Tensor, wanted: str
+) -> None:
+    """Raise ConfigError where a loss has not the shape that its learner takes the mean of."""
+    shape = list(getattr(values, "shape", ()))
+    if shape != list(like.shape):
+        raise ConfigError(
+            f"{type(part).__name__}.{method}() returned a {type(values).__name__} of shape "
+            f"{shape} for a batch of {list(like.shape)}; return {wanted}, of which the learner "
+            "takes the mean"
+        )
 
 
 class PreferenceLoss(Component):
@@ -133,6 +147,12 @@ class PreferenceLoss(Component):
     @abstractmethod
     def rows(self, batch: PairBatch) -> torch.Tensor:
         """loss_B, one value a pair."""
+
+    def checked_rows(self, batch: PairBatch) -> torch.Tensor:
+        """`rows`. Raises ConfigError where it returns another shape, as one's own class may."""
+        loss_B = self.rows(batch)
+        check_shape(self, "rows", loss_B, batch.policy_chosen_B, "[B], one value a pair")
+        return loss_B
 
     @abstractmethod
     def metrics(self, batch: PairBatch) -> dict[str, torch.Tensor]:

@@ -9,7 +9,7 @@ import msgspec
 
 from equipoise.answer import answer_of
 from equipoise.data.episodes import episodes
-from equipoise.data.pairs import JudgedMatches
+from equipoise.data.pairs import JudgedMatches, check_order
 from equipoise.data.truncation import drop_truncated, fitting_pairs, is_truncated, mark_truncated
 from equipoise.data.win_probabilities import Samples, WinRule, with_wins
 from equipoise.errors import ConfigError, NoSignal
@@ -120,6 +120,7 @@ class Lessons:
             whole, left_out = drop_truncated(self.matches, config.pairs.answers)
         judged = JudgedMatches(whole, self.judgements, config.utility, prompts.played(t))
         pairs, dropped = config.pairs.make(judged)
+        check_order(config.pairs, pairs)
         if left_out:
             dropped = {**dropped, "truncated": left_out}
         if config.truncated == "keep":

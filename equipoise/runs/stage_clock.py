@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from equipoise.errors import UserError
+from equipoise.errors import EquipoiseError, UserError
 from equipoise.ledger.ledger import WITHIN, Ledger
+from equipoise.system.user_parts import own_part_error
 
 
 @dataclass
@@ -38,7 +39,7 @@ class StageClock:
         """Time a stage and mark it finished under `key`, with the facts put into the dict.
 
         Stages inside it keep their own seconds; `before`: seconds spent on it already. A failure is
-        noted, of the innermost stage.
+        noted, of the innermost stage. Raises OwnPartError for what a part of the user's raised.
         """
         outer = self._open[-1] if self._open else None
         stage = _OpenStage(name)
@@ -47,11 +48,14 @@ class StageClock:
         facts: dict[str, Any] = {}
         try:
             yield facts
-        except UserError as error:
-            if error is not self._failure:
-                self._failure = error
-                self._ledger.fail(key, name, str(error), facts)
-            raise
+        except Exception as error:
+            told = error if isinstance(error, EquipoiseError) else own_part_error(error)
+            if isinstance(told, UserError) and told is not self._failure:
+                self._failure = told
+                self._ledger.fail(key, name, str(told), facts)
+            if told is None or told is error:
+                raise
+            raise told from error
         finally:
             self._open.pop()
         seconds = time.perf_counter() - started

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,11 +26,13 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from equipoise.errors import RunError
+from equipoise.errors import OwnPartError, RunError, first_line
 from equipoise.system.given_functions import absent
 from equipoise.system.plugins import installed_kinds
 
 OWN_PACKAGE = "equipoise."
+PACKAGE = os.path.realpath(Path(__file__).parents[1]) + os.sep
+STANDARD_LIBRARY = os.path.realpath(sysconfig.get_path("stdlib")) + os.sep
 IMPORT_PATH = re.compile(r"[^\s:]+:\w+|.*\.py(:.*)?", re.DOTALL)
 CODE = "__equipoise_hash__"  # in a module from a file: that of the file as it was executed
 
@@ -262,3 +265,37 @@ def _subclass(
 def fingerprint(settings: Mapping[str, Any]) -> str:
     """One text for the same settings."""
     return json.dumps(settings, sort_keys=True, default=str)
+
+
+def is_own_code(file: str) -> bool:
+    """True for a file of code that is no library's."""
+    parts = Path(file).parts
+    installed = "site-packages" in parts or "dist-packages" in parts
+    return not installed and not file.startswith(STANDARD_LIBRARY) and Path(file).is_file()
+
+
+def own_part_error(error: Exception) -> OwnPartError | None:
+    """The message of an error that a user's own part raised; None where no code of the user's ran.
+
+    Code of the user's is what Equipoise called that lies neither in its own package nor where
+    libraries are installed.
+    """
+    called = False
+    own: traceback.FrameSummary | None = None
+    method = ""
+    assert error.__traceback__ is not None
+    for frame in traceback.extract_tb(error.__traceback__.tb_next):  # of what the caller called
+        place = os.path.realpath(frame.filename)
+        if place.startswith(PACKAGE):
+            called = True
+        elif called and is_own_code(place):
+            own = frame
+            if not frame.name.startswith("<"):  # a comprehension stands in a method
+                method = frame.name
+    if own is None:
+        return None
+    return OwnPartError(
+        f"your own {own.filename}:{own.lineno}, in {method or own.name}(), raised "
+        f"{type(error).__name__}: {first_line(error)}. Mend it there and go on; the records so far "
+        "are kept"
+    )

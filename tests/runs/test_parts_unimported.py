@@ -15,39 +15,39 @@ from equipoise.judges.base import Judge
 from equipoise.judges.pointwise import Pointwise
 
 class Bounded(Pointwise):
-    kind: str = "mine:Bounded"
+    kind: str = "parts_of_mine:Bounded"
     bounds = (0.0, 1.0)
     def score(self, prompt, text):
         return {"score": 1 / (1 + len(text))}
 
 class Negative(Bounded):
-    kind: str = "mine:Negative"
+    kind: str = "parts_of_mine:Negative"
     bounds = (-1.0, 0.0)
 
 class Unknown(Bounded):
-    kind: str = "mine:Unknown"
+    kind: str = "parts_of_mine:Unknown"
     bounds = None
 
 class Compares(Bounded):
-    kind: str = "mine:Compares"
+    kind: str = "parts_of_mine:Compares"
     compares = True
 
 class Trio(Answers):
-    kind: str = "mine:Trio"
+    kind: str = "parts_of_mine:Trio"
     @property
     def seats(self):
         return ("first", "second", "third")
 """
-OWN = "{right: clerk, own: 'mine:%s'}"
+OWN = "{right: clerk, own: 'parts_of_mine:%s'}"
 TAKEN = {
     "least": "judge={kind: panel, how: least, judges: %s}" % (OWN % "Bounded"),
     "product": "judge={kind: panel, how: product, judges: %s}" % (OWN % "Bounded"),
-    "mean": "judge={kind: panel, judges: {own: 'mine:Compares', pairs: {kind: pairwise, model: "
+    "mean": "judge={kind: panel, judges: {own: 'parts_of_mine:Compares', pairs: {kind: pairwise, model: "
     "{kind: local, model: builtin}}}}",
     "inner": "judge={kind: panel, how: least, judges: {right: clerk, gate: {kind: gated, "
-    "judge_of_answers: 'mine:Bounded'}}}",
-    "gated": "judge={kind: gated, judge_of_answers: 'mine:Bounded'}",
-    "judged": "game={kind: judged, game: 'mine:Trio', pair: [first, third]}",
+    "judge_of_answers: 'parts_of_mine:Bounded'}}}",
+    "gated": "judge={kind: gated, judge_of_answers: 'parts_of_mine:Bounded'}",
+    "judged": "game={kind: judged, game: 'parts_of_mine:Trio', pair: [first, third]}",
 }
 REFUSED = {
     "negative": (
@@ -58,10 +58,13 @@ REFUSED = {
         "judge={kind: panel, how: product, judges: %s}" % (OWN % "Unknown"),
         "the least of own is not known.*bounds",
     ),
-    "gated": ("judge={kind: gated, judge_of_answers: 'mine:Unknown'}", "set floor"),
-    "judged": ("game={kind: judged, game: 'mine:Trio'}", "pair: name two seats of 'mine:Trio'"),
+    "gated": ("judge={kind: gated, judge_of_answers: 'parts_of_mine:Unknown'}", "set floor"),
+    "judged": (
+        "game={kind: judged, game: 'parts_of_mine:Trio'}",
+        "pair: name two seats of 'parts_of_mine:Trio'",
+    ),
     "packaged": (
-        "judge={kind: panel, how: least, judges: {brief: shorter, own: 'mine:Bounded'}}",
+        "judge={kind: panel, how: least, judges: {brief: shorter, own: 'parts_of_mine:Bounded'}}",
         "brief go from -inf to 0",
     ),
 }
@@ -69,10 +72,10 @@ REFUSED = {
 
 @pytest.fixture(autouse=True)
 def mine(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "parts_of_mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    monkeypatch.delitem(sys.modules, "parts_of_mine", raising=False)
 
 
 def announced(setting):
@@ -103,4 +106,4 @@ def test_what_the_class_itself_forbids_is_refused(setting, why):
 def test_faults_of_packaged_parts_are_found_before_anything_is_imported():
     with pytest.raises(ConfigError, match="brief go from"):
         announced(REFUSED["packaged"][0])
-    assert "mine" not in sys.modules
+    assert "parts_of_mine" not in sys.modules
