@@ -24,7 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict
+import pydantic
+from pydantic import ConfigDict, PydanticUserError
 
 from equipoise.errors import OwnPartError, RunError, first_line
 from equipoise.system.given_functions import absent
@@ -34,6 +35,8 @@ OWN_PACKAGE = "equipoise."
 PACKAGE = os.path.realpath(Path(__file__).parents[1]) + os.sep
 STANDARD_LIBRARY = os.path.realpath(sysconfig.get_path("stdlib")) + os.sep
 IMPORT_PATH = re.compile(r"[^\s:]+:\w+|.*\.py(:.*)?", re.DOTALL)
+PYDANTIC = str(Path(pydantic.__file__).parent)
+UNTYPED = re.compile(r"non-annotated attribute was detected: `(\w+) = (.*?)`\. All", re.DOTALL)
 CODE = "__equipoise_hash__"  # in a module from a file: that of the file as it was executed
 
 
@@ -187,9 +190,33 @@ def raised(error: BaseException, file: str = "") -> str:
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, PydanticUserError):
+        frames = [frame for frame in frames if not frame.filename.startswith(PYDANTIC)]
     inside = [frame for frame in frames if frame.filename == file] or frames
     where = f" ({inside[-1].filename}, line {inside[-1].lineno})" if inside else ""
+    if isinstance(error, PydanticUserError):
+        return f"{class_fault(error)}{where}"
     return f"{type(error).__name__}: {error}{where}"
+
+
+def class_fault(error: PydanticUserError) -> str:
+    """What pydantic refuses in the definition of a class, with what to write instead."""
+    untyped = UNTYPED.search(error.message)
+    if untyped is None:
+        return error.message.splitlines()[0]
+    name, value = untyped.groups()
+    return (
+        f"its class has `{name} = {value}` without a type; write `{name}: ClassVar = {value}` (of "
+        f"typing), or for a setting `{name}: {type_name(value)} = {value}`"
+    )
+
+
+def type_name(value: str) -> str:
+    """The type of a value that is given as Python shows it; TYPE where it is no plain one."""
+    try:
+        return type(ast.literal_eval(value)).__name__
+    except (SyntaxError, ValueError):
+        return "TYPE"
 
 
 class NotImported:

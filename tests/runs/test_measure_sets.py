@@ -376,6 +376,80 @@ def test_bad_input_is_refused_before_anything_is_asked(run, on, judge, error, me
     assert not asked()
 
 
+OWN_SET = """
+from typing import ClassVar, Literal
+from equipoise.evaluation.sets.base import Benchmark
+from equipoise.ledger.item_scores import Item, ItemScores
+from equipoise.types import Prompt, user
+
+PROMPT = Prompt("p", (user("2+3"),))
+ITEM = Item(id="a", prompt=PROMPT)
+ROW = ItemScores(item="a", values={{"points": 1.0}})
+
+class Own(Benchmark):
+    kind: Literal["own"] = "own"
+    {headline}
+
+    def load(self):
+        return {load}
+
+    def score(self, items, answers, judged):
+        return {score}
+"""
+GIVEN = {"headline": 'headline: ClassVar = "points"', "load": "[ITEM]", "score": "[ROW]"}
+
+
+@pytest.mark.filterwarnings("ignore:Field name")  # of a headline that is written as a setting
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            {"headline": 'headline = "points"'},
+            r"`headline = 'points'` without a type; write .*own.py, line",
+        ),
+        ({"headline": 'headline: str = "points"'}, "own.py:Own: its headline is None and must"),
+        ({"headline": "def headline(self): return 1"}, "own.py:Own: its headline is <bound method"),
+        (
+            {"headline": 'headline: ClassVar = "score"'},
+            "headline is 'score', and score gives points;",
+        ),
+        (
+            {"load": "[ITEM, PROMPT]"},
+            r"own.py:Own: load returned a list with Prompt\(.* in place 1; ",
+        ),
+        ({"load": "{'a': ITEM}"}, r"own.py:Own: load returned \{'a': Item.* \(dict\); it must"),
+        ({"load": "[Item(id='a', prompt='2+3')]"}, r"an item whose prompt is '2\+3' \(str\); it"),
+        ({"load": "[Item(id=7, prompt=PROMPT)]"}, r"an item whose id is 7 \(int\); it must"),
+        (
+            {"score": "{'points': [1.0]}"},
+            r"own.py:Own: score returned \{'points': .* \(dict\); it must",
+        ),
+        (
+            {"score": "[1.0]"},
+            r"own.py:Own: score returned a list with 1.0 \(float\) in place 0; it",
+        ),
+        ({"score": "None"}, "own.py:Own: score returned None; it must"),
+    ],
+)
+def test_a_set_of_ones_own_that_breaks_its_contract_is_named(run, tmp_path, wrong, message):
+    (tmp_path / "own.py").write_text(OWN_SET.format(**GIVEN | wrong))
+    with pytest.raises((ConfigError, DataError), match=message):
+        run.evaluate("own.py:Own", "adds", progress=False)
+
+
+def test_a_set_of_ones_own_is_named_by_its_file(run, tmp_path):
+    (tmp_path / "sets").mkdir()
+    (tmp_path / "sets" / "own.py").write_text(OWN_SET.format(**GIVEN))
+    measured = run.evaluate("sets/own.py:Own", "adds", progress=False)
+    assert [(result.name, result.score.mean) for result in measured] == [("Own", 1.0)]
+    for file, message in (
+        ("sets/own.py", "name the class in the file, as 'sets/own.py:Own'"),
+        ("sets/none.py", "no such file"),
+    ):
+        with pytest.raises(ConfigError, match=f"--on {file}: .*{message}"):
+            run.evaluate(file, "adds", progress=False)
+
+
 def test_players_that_are_not_there(run, sums):
     with pytest.raises(RunError, match=r"'add'.*'adds'"):
         run.evaluate(sums, "add", "exact", progress=False)

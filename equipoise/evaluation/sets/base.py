@@ -14,13 +14,13 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from pydantic import Field
 
 from equipoise.component import Component, fixed_settings
-from equipoise.errors import DataError
+from equipoise.errors import ConfigError, DataError, shorten
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.ledger.item_scores import (
@@ -51,6 +51,8 @@ LM_EVAL_TASKS = {
 
 IN_WORDS = "choices in words: {kind: prompts, prompts: FILE, judge: choice}"
 
+OWN_SET = "docs/change_a_piece.md, 'A set', has one"
+
 AnswerTokens = Annotated[
     int | None, Field(ge=1, description="most tokens of an answer; null: the player's own")
 ]
@@ -59,9 +61,10 @@ AnswerTokens = Annotated[
 class Benchmark(Component):
     """A named set of items, how they are asked, and how answers are scored.
 
-    A benchmark of one's own defines `load` and `score`, and `headline`. One with a judge whose
-    question is not simply the last answer defines `questions`; one whose metrics are no means over
-    items (length-controlled win rates) extends `summary`.
+    A benchmark of one's own defines `load` and `score`, and `headline`, for which a `ClassVar` is
+    enough; docs/change_a_piece.md has a whole one. One with a judge whose question is not simply
+    the last answer defines `questions`; one whose metrics are no means over items
+    (length-controlled win rates) extends `summary`.
     """
 
     KINDS: ClassVar = {
@@ -139,10 +142,13 @@ class Benchmark(Component):
     def items(self) -> list[Item]:
         """The items that are asked: the first `limit`, each id once.
 
-        Raises DataError as `load` does, and for a set without items.
+        Raises DataError as `load` does, for a set without items, and where `load` or `headline` is
+        not what it has to be.
         """
+        loaded = self.load()
+        self._check_members(loaded)
         by_id: dict[str, Item] = {}
-        for item in self.load():
+        for item in loaded:
             twin = by_id.get(item.id)
             if twin is not None and twin.prompt.id != item.prompt.id:  # of another file
                 item = msgspec.structs.replace(item, id=f"{item.id}-{item.prompt.id[:8]}")
@@ -151,6 +157,34 @@ class Benchmark(Component):
         if not items:
             raise DataError(f"the set '{self.kind}' has no items")
         return items[: self.limit]
+
+    def _check_members(self, loaded: Any) -> None:
+        """Raises DataError where the class does not return what the contract says."""
+        headline: Any = self.headline
+        if not isinstance(headline, str) or not headline:
+            raise DataError(
+                f"{self.kind}: its headline is {shorten(repr(headline))} and must name a metric; "
+                f'write headline: ClassVar = "accuracy" in the class ({OWN_SET})'
+            )
+        if fault := fault_of_items(loaded):
+            raise DataError(
+                f"{self.kind}: load returned {fault}; it must return a list of "
+                f"Item(id='a text', prompt=Prompt(…)) ({OWN_SET})"
+            )
+
+    def check_scores(self, scores: Any) -> None:
+        """Raises ConfigError where `score` does not return what the contract says."""
+        if fault := fault_of_list(scores, ItemScores):
+            raise ConfigError(
+                f"{self.kind}: score returned {fault}; it must return a list of ItemScores(item=…, "
+                f"sample=…, values={{metric: number}}), one for each answer ({OWN_SET})"
+            )
+        metrics = metrics_of(scores)
+        if metrics and self.headline not in metrics and not any(row.reason for row in scores):
+            raise ConfigError(
+                f"{self.kind}: its headline is '{self.headline}', and score gives "
+                f"{', '.join(metrics)}; name one of these, or give that metric"
+            )
 
     def faults(self, items: Items, context: JudgeContext) -> Iterator[str]:
         """Reasons why the set cannot be measured, one message each; nothing is sampled for it."""
@@ -228,6 +262,35 @@ class Benchmark(Component):
         values = fixed_settings(self.model_dump(mode="json", exclude=left_out))
         text = json.dumps(values, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def fault_of_list(value: Any, row: type[Any]) -> str:
+    """What a value is that is not a list of such rows; "" for one."""
+    if not isinstance(value, list | tuple):
+        return _shown(value)
+    for place, each in enumerate(value):
+        if not isinstance(each, row):
+            return f"a list with {_shown(each)} in place {place}"
+    return ""
+
+
+def fault_of_items(value: Any) -> str:
+    """What a value is that is not a list of items; "" for one."""
+    if fault := fault_of_list(value, Item):
+        return fault
+    for item in value:
+        if not isinstance(item.id, str):
+            return f"an item whose id is {_shown(item.id)}"
+        if not isinstance(item.prompt, Prompt):
+            return f"an item whose prompt is {_shown(item.prompt)}"
+    return ""
+
+
+def _shown(value: Any) -> str:
+    """A value and its type, for a message."""
+    text = shorten(repr(value), 80)
+    name = type(value).__name__
+    return text if value is None or text.startswith(name) else f"{text} ({name})"
 
 
 def question_of(

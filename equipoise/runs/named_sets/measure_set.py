@@ -96,6 +96,7 @@ class SetMeasurement:
         else:
             judged = self._judge_games(benchmark.judge)
         scores = benchmark.score(items, answers, judged)
+        benchmark.check_scores(scores)
         result = benchmark.summary(scores, items)
         reasons = Counter(row.reason for row in scores if row.reason)
         if result.unscored and result.unscored == len(scores):

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from equipoise.component import Component
+from equipoise.component import Component, own_part_hint
 from equipoise.errors import ConfigError, shorten
 from equipoise.evaluation.sets.base import Benchmark
 from equipoise.judges.base import Judge
@@ -15,6 +15,7 @@ from equipoise.prompts.given_rows import as_prompts
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.recipe_loader import Overrides
+from equipoise.system.user_parts import is_in_file
 from equipoise.system.yaml_text import parse_yaml
 
 Sweep = Mapping[str, Sequence[Any]] | Sequence[str]
@@ -126,6 +127,9 @@ def settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
         return [(text.rpartition(":")[2], {"kind": text})]
     if text.endswith((".yaml", ".yml")) or text.lstrip().startswith("{"):
         return by_name(recipe_loader.parse_mapping(text, "--on"))
+    if text.endswith(".py"):
+        hint = own_part_hint(text) or "there is no such file; name a class in one, as file.py:MySet"
+        raise ConfigError(f"--on {text}: {hint}")
     check_is_there(text)
     file_name = Path(text.partition("#")[0]).stem or text
     return [(file_name, {"kind": "prompts", "prompts": text})]
@@ -180,5 +184,6 @@ def set_of_rows(rows: Sequence[Any]) -> dict[str, Any]:
 
 
 def is_import_path(text: str) -> bool:
-    module, colon, name = text.partition(":")
-    return bool(colon) and name.isidentifier() and module.replace(".", "").isidentifier()
+    module, colon, name = text.rpartition(":")
+    is_named = is_in_file(module) or module.replace(".", "").isidentifier()
+    return bool(colon) and name.isidentifier() and is_named
