@@ -200,7 +200,7 @@ def raised(error: BaseException, file: str = "") -> str:
 
 
 def class_fault(error: PydanticUserError) -> str:
-    """What pydantic refuses in the definition of a class, with what to write instead."""
+    """The fault that pydantic finds in the definition of a class, and the text to write instead."""
     untyped = UNTYPED.search(error.message)
     if untyped is None:
         return error.message.splitlines()[0]

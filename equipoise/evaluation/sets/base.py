@@ -265,7 +265,7 @@ class Benchmark(Component):
 
 
 def fault_of_list(value: Any, row: type[Any]) -> str:
-    """What a value is that is not a list of such rows; "" for one."""
+    """A value that is no list of such rows, for a message; "" for one that is."""
     if not isinstance(value, list | tuple):
         return _shown(value)
     for place, each in enumerate(value):
@@ -275,7 +275,7 @@ def fault_of_list(value: Any, row: type[Any]) -> str:
 
 
 def fault_of_items(value: Any) -> str:
-    """What a value is that is not a list of items; "" for one."""
+    """A value that is no list of items, for a message; "" for one that is."""
     if fault := fault_of_list(value, Item):
         return fault
     for item in value:
