@@ -1017,7 +1017,7 @@ FIELD_POOL = Trial(
             step="2e-4, the recipe's; of either arm, not swept",
         ),
     ),
-    seeds=(1, 2, 3, 4),
+    seeds=(1, 2, 3, 4, 5, 6),
     effect=0.05,
     spread=0.03,
 )

@@ -209,7 +209,7 @@ TABLES = {
                 "sparta",
                 ("self-rewarding", "grading its own"),
                 "make smollm2-sparta",
-                "40 minutes at most, planned",
+                "18 to 24 minutes",
             ),
             RealModel(
                 "GPO",
