@@ -70,6 +70,8 @@ def play_out(
                 OpenRun(run, watcher, pool, observers=[ModelCards(run), *trackers]) as opened,
             ):
                 run.ledger.note(FAILED, "")
+                if not run.ledger.has_finished(f"{run.config.generations}/measure"):
+                    run.goes_on()
                 league(opened, run.config.generations)
             watcher.stage("report")
             run.files.write("report.html", render(page(run)))

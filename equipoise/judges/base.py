@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
 from equipoise.answer import UNFINISHED, public_match
-from equipoise.component import Component, fixed_settings, function_path, import_object
+from equipoise.component import Component, fixed_settings, function_path, import_object, import_path
 from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
 from equipoise.models.loading import missing_kernel
@@ -27,7 +27,7 @@ from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
 from equipoise.players.together import MoveRequest, act_together
 from equipoise.system.addresses import lacks_scheme
 from equipoise.system.effects import Text
-from equipoise.system.user_parts import stays_unimported
+from equipoise.system.user_parts import file_hash, is_users, stays_unimported
 from equipoise.types import (
     Judgement,
     Match,
@@ -45,6 +45,7 @@ Questions = tuple[Player | PlayerId, Sequence[View], Sequence[int]]
 """A player, what it is asked, and a seed for each view."""
 Grades = dict[str, dict[str, float]]
 """Voter -> seat -> its grade of the seat's answer."""
+CODE = "source_hash"  # beside a user's class's settings: a hash of its file as it judged
 
 
 def mean_grades(votes: Sequence[Vote]) -> Grades:
@@ -161,6 +162,7 @@ class Judge(Component):
     """
 
     _context: JudgeContext | None = PrivateAttr(None)
+    _code: str = PrivateAttr("")  # a hash of the file of a user's class, once `as_it_is`
 
     known_utilities: ClassVar[tuple[str, ...] | None] = None
     """The names of all utilities that its scores can have; None where only its work shows them."""
@@ -178,9 +180,20 @@ class Judge(Component):
         """The judge for a mapping with `kind`, a kind, or the path of a function."""
         path = value.get("kind") if isinstance(value, Mapping) else value
         path = cls.plugin_path(path) if isinstance(path, str) else path
-        if isinstance(path, str) and path not in cls.packaged_kinds():
-            return super().build(cls._by_path(path, value))
-        return super().build(value)
+        if not isinstance(path, str) or path in cls.packaged_kinds():
+            return super().build(value)
+        code = ""
+        if isinstance(value, Mapping) and CODE in value:
+            value = dict(value)
+            code = str(value.pop(CODE))
+        judge = super().build(cls._by_path(path, value))
+        judge._code = code
+        return judge
+
+    def settings(self) -> dict[str, Any]:
+        """As every part's; of a user's class, once `as_it_is`, with the hash of its file."""
+        settings = super().settings()
+        return {**settings, CODE: self._code} if self._code else settings
 
     @classmethod
     def _by_path(cls, path: str, value: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -250,8 +263,8 @@ class Judge(Component):
         return judge
 
     def as_it_is(self) -> Self:
-        """The judge under a name that tells what the files of its functions, and of the judges
-        in it, hold now.
+        """The judge under a name that tells what the files of a user's class and functions, and of
+        the judges in it, hold now.
         """
         changed: dict[str, Any] = {}
         for field in type(self).model_fields:
@@ -262,9 +275,14 @@ class Judge(Component):
                 isinstance(each, Judge) for each in value.values()
             ):
                 changed[field] = {name: judge.as_it_is() for name, judge in value.items()}
-        if all(getattr(self, field) == value for field, value in changed.items()):
+        path = str(self.kind) if ":" in str(self.kind) else import_path(type(self))
+        code = file_hash(path) if is_users(path) else ""
+        same = all(getattr(self, field) == value for field, value in changed.items())
+        if code == self._code and same:
             return self
-        return self.model_validate(self.settings() | changed)
+        judge = self.model_validate({**super().settings(), **changed})
+        judge._code = code
+        return judge
 
     def prepare(self) -> None:
         """Check that the judge can work, before anything is asked.
@@ -345,6 +363,8 @@ class Judge(Component):
         """
         settings = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
         changed = fixed_settings(settings, but=("date",))
+        if self._code:
+            changed[CODE] = self._code
         if not changed:
             return self.kind
         text = json.dumps(changed, sort_keys=True, default=str)

@@ -276,14 +276,15 @@ class Call(Pointwise):
 
     @cached_property
     def name(self) -> str:
-        """`file:function`, with a hash for a file in another folder; or the import path."""
+        """`file:function`, with a hash for a file in another folder; or the import path. Once
+        `as_it_is`, with a hash of what the file holds, too.
+        """
         file, _, function = self.function.rpartition(":")
         if given_name(self.function):
             return function
-        if not file.endswith(".py"):
-            return self.function
-        name = f"{Path(file).stem}:{function}"
-        is_plain = Path(file).name == file and not self.code
+        is_file = file.endswith(".py")
+        name = f"{Path(file).stem}:{function}" if is_file else self.function
+        is_plain = not self.code and (not is_file or Path(file).name == file)
         return name if is_plain else name + super().name.removeprefix(self.kind)
 
     @property

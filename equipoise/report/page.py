@@ -63,6 +63,7 @@ from equipoise.ratings.base import Rating
 from equipoise.report.best_responses import best_response, best_responses
 from equipoise.report.history import SAMPLE, history, measures_type, records
 from equipoise.report.match_cards import CARDS, match_cards, match_up_table, tokens
+from equipoise.runs.consent import changed_parts
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.first_generation import first_step_notes
 from equipoise.types import Judgement
@@ -202,10 +203,11 @@ def headlines(run: RunDirectory) -> Iterator[Headline]:
 
 
 def cautions(run: RunDirectory) -> list[str]:
-    """Sentences on thoughts that never ended, and on a finished run that cannot have learned, or
-    whose change nobody can tell.
+    """Sentences on parts that were edited between generations, on thoughts that never ended, and
+    on a finished run that cannot have learned, or whose change nobody can tell.
     """
-    return [*endless_thoughts(run), *unmoved(run)]
+    changed = [str(each) for each in changed_parts(run.ledger)]
+    return [*changed, *endless_thoughts(run), *unmoved(run)]
 
 
 def thought_counts(run: RunDirectory) -> dict[str, Counter[str]]:

@@ -14,6 +14,7 @@ from equipoise.payoffs.intervals import Interval
 from equipoise.report.best_responses import best_response, best_responses
 from equipoise.report.history import history, stage_records
 from equipoise.report.page import StageTime, cautions, counts, headlines, stage_times
+from equipoise.runs.consent import changed_parts
 from equipoise.runs.directory import RunDirectory, is_running
 
 DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
@@ -159,6 +160,9 @@ def progress(run: RunDirectory) -> dict[str, Any]:
     devices = run.ledger.meta(OTHER_DEVICES).splitlines()
     if devices:
         facts["devices"] = [run.ledger.meta(DEVICE), *devices]
+    changed = changed_parts(run.ledger)
+    if changed:
+        facts["changed_parts"] = [asdict(each) for each in changed]
     failed = run.ledger.failed_stage()
     if failed is not None and not is_running(run.folder):
         facts["failed"] = {"stage": failed.key, "error": failed.error}

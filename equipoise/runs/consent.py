@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from pydantic import BaseModel
 from equipoise.component import Component
 from equipoise.errors import RunError
 from equipoise.ledger.ledger import Ledger
-from equipoise.system.effects import Effects
+from equipoise.system.effects import Effects, printable
 from equipoise.system.user_parts import file_hash, fingerprint, is_users
 from equipoise.system.user_secret import recorded_secret, user_secret
 
 SIGNATURE = "begun_by"  # under which the ledger keeps the signature
 PARTS = "users_parts"  # and under which what reading needs to know of a user's parts
-FILES = "users_files"  # path of a user's part -> a hash of its file
+FILES = "users_files"  # path of a user's part -> hashes of its file, and since when each
 
 
 # -- consent
@@ -102,24 +103,78 @@ def record_parts(ledger: Ledger, parts: Iterable[BaseModel]) -> None:
     for part in parts:
         if isinstance(part, Component) and is_users(f"{type(part).__module__}."):
             known = {name: getattr(part, name) for name in part.READ}
-            facts[fingerprint(part.settings())] = known
+            facts[fingerprint(Component.settings(part))] = known
     if facts:
         ledger.note(PARTS, json.dumps(facts))
 
 
-def edited_parts(ledger: Ledger, effects: Effects, home: Path) -> tuple[str, ...]:
-    """Notes on files of a user's parts that were others when last run; keeps what they hold."""
-    paths = {each.what: each.setting for each in effects.all if each.is_part}
+@dataclass(frozen=True)
+class ChangedPart:
+    """A user's part whose file was edited; `after`: the newest generation that was measured before
+    the edited one was played, None for none.
+    """
+
+    part: str
+    after: int | None
+
+    def __str__(self) -> str:
+        when = "before the first measurement"
+        if self.after is not None:
+            when = f"after generation {self.after} was measured"
+        return (
+            f"your part {printable(self.part)} was changed {when}; numbers before and after the "
+            "change are not of one kind"
+        )
+
+
+def record_files(ledger: Ledger, effects: Effects, home: Path) -> None:
+    """Keep which file of each of a user's parts the run goes on with from here."""
+    known = _file_history(ledger)
+    measured = last_measured(ledger)
+    for path, code in _files_now(effects, home).items():
+        before = known.setdefault(path, [])
+        if not before or before[-1][1] != code:
+            before.append((measured, code))
+    if known:
+        ledger.note(FILES, json.dumps(known))
+
+
+def changed_parts(ledger: Ledger) -> list[ChangedPart]:
+    """The users' parts that were edited between generations, each as often as it was."""
+    history = _file_history(ledger)
+    return [ChangedPart(path, at) for path, files in history.items() for at, _ in files[1:]]
+
+
+def edited_parts(ledger: Ledger, effects: Effects, home: Path) -> list[ChangedPart]:
+    """`changed_parts`, and those that are edited now; nothing is recorded."""
+    history = _file_history(ledger)
+    measured = last_measured(ledger)
+    edited = []
+    for path, code in _files_now(effects, home).items():
+        if path in history and history[path][-1][1] != code:
+            edited.append(ChangedPart(path, measured))
+    return [*changed_parts(ledger), *edited]
+
+
+def last_measured(ledger: Ledger) -> int | None:
+    """The newest generation that was measured, None for none."""
+    return max((stage.generation for stage in ledger.stages("measure")), default=None)
+
+
+def _files_now(effects: Effects, home: Path) -> dict[str, str]:
+    paths = dict.fromkeys(each.what for each in effects.all if each.is_part)
+    return {path: code for path in paths if (code := file_hash(path, home))}
+
+
+def _file_history(ledger: Ledger) -> dict[str, list[tuple[int | None, str]]]:
+    """Path of a user's part -> its files, oldest first: the newest generation that was measured
+    before the run went on with it, and its hash.
+    """
     known = json.loads(ledger.meta(FILES, "{}"))
-    now = {path: code for path in paths if (code := file_hash(path, home))}
-    if now.items() - known.items():
-        ledger.note(FILES, json.dumps(known | now))
-    return tuple(
-        f"{paths[path]}: the file of {path} is not as it was when the run last went on; what is "
-        "recorded came of it as it was"
-        for path, code in now.items()
-        if known.get(path, code) != code
-    )
+    return {
+        str(path): [(None, files)] if isinstance(files, str) else [(at, c) for at, c in files]
+        for path, files in known.items()
+    }
 
 
 def read_parts(ledger: Ledger) -> dict[str, dict[str, Any]]:

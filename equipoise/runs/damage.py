@@ -17,13 +17,14 @@ from equipoise.ledger.item_scores import ItemScores
 from equipoise.ledger.ledger import COUNTED, Ledger, decode_facts, decode_line
 from equipoise.players.population import home
 from equipoise.runs import recipe_loader
+from equipoise.runs.consent import changed_parts
 from equipoise.runs.directory import RunDirectory, open_files, recorded_settings
 from equipoise.system.files import CHECKSUMS, faults
 from equipoise.system.locks import check_writable
 from equipoise.system.yaml_text import yaml_text
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
-State = Literal["whole", "damaged", "missing", "unchecked"]
+State = Literal["whole", "damaged", "missing", "unchecked", "changed"]
 RECORDS: dict[str, msgspec.json.Decoder[Any]] = {
     "prompts": msgspec.json.Decoder(Prompt),
     "matches": msgspec.json.Decoder(Match),
@@ -60,6 +61,7 @@ def examine(folder: Path) -> list[Finding]:
             if configuration.state in ("whole", "unchecked"):
                 settings = recipe_loader.read_resolved(folder / "config.yaml")
             run = RunDirectory(files, settings, ledger)
+            findings += [Finding(each.part, "changed", str(each)) for each in changed_parts(ledger)]
             findings += check_weights(run)
             try:
                 run.read_metrics_file()

@@ -108,10 +108,14 @@ class RunDirectory:
         """Announce the run's effects, then let its own parts be imported. Raises RunError."""
         effects = self.effects()
         announce(consent.check_consent(self.ledger, effects, trust, self._writable))
-        if self._writable:
-            announce(consent.edited_parts(self.ledger, effects, self._parts_home()))
+        edited = consent.edited_parts(self.ledger, effects, self._parts_home())
+        announce([str(each) for each in edited])
         self._plays = True
         vars(self).pop("config", None)
+
+    def goes_on(self) -> None:
+        """Record with which files of a user's parts the run is played from here."""
+        consent.record_files(self.ledger, self.effects(), self._parts_home())
 
     def agree_without_parts(self, trust: bool) -> tuple[str, ...]:
         """Allow the run's effects where none of its own parts is imported; notes for the user.
@@ -192,7 +196,7 @@ class RunDirectory:
                 run._plays = run._writable = True
                 effects = run.effects()
                 consent.check_consent(run.ledger, effects, trust=True)
-                consent.edited_parts(run.ledger, effects, run._parts_home())
+                run.goes_on()
                 consent.record_parts(run.ledger, config.every_part())
                 run._restore_metrics()
                 yield run

@@ -12,6 +12,7 @@ for everything below it: `Annotated[dict[str, Any], PASSED_ON]`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +27,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from equipoise.system.plugins import plugin_table
-from equipoise.system.user_parts import is_users
+from equipoise.system.user_parts import file_hash, is_users
 
 PACKAGE = Path(__file__).resolve().parents[1]
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -178,6 +179,16 @@ def effects_of(settings: BaseModel, home: Path, own: Path | None = None) -> Effe
     `home`: the folder of relative paths; `own`: the run's folder, in which reading has no effect.
     """
     return Effects(tuple(dict.fromkeys(_Walk(home.resolve(), own).settings(settings, ""))))
+
+
+def code_hash(settings: BaseModel) -> str:
+    """A hash of the files of all users' parts and functions in settings; "" where there are none.
+
+    Files are found as they are imported: in the current folder, too.
+    """
+    parts = {each.what for each in effects_of(settings, Path.cwd()).all if each.is_part}
+    files = [[path, code] for path in sorted(parts) if (code := file_hash(path))]
+    return hashlib.blake2b(json.dumps(files).encode(), digest_size=6).hexdigest() if files else ""
 
 
 def with_whole_paths(part: S, home: Path) -> S:

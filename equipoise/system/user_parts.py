@@ -17,9 +17,10 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -32,12 +33,13 @@ from equipoise.system.given_functions import absent
 from equipoise.system.plugins import installed_kinds
 
 OWN_PACKAGE = "equipoise."
+OWN_DISTRIBUTIONS = ("equipoise", "equipoise_neighbours", "inspect_equipoise")
 PACKAGE = os.path.realpath(Path(__file__).parents[1]) + os.sep
 STANDARD_LIBRARY = os.path.realpath(sysconfig.get_path("stdlib")) + os.sep
 IMPORT_PATH = re.compile(r"[^\s:]+:\w+|.*\.py(:.*)?", re.DOTALL)
 PYDANTIC = str(Path(pydantic.__file__).parent)
 UNTYPED = re.compile(r"non-annotated attribute was detected: `(\w+) = (.*?)`\. All", re.DOTALL)
-CODE = "__equipoise_hash__"  # in a module from a file: that of the file as it was executed
+CODE = "__equipoise_hash__"  # in a user's module: that of its file as it was executed
 
 
 @dataclass
@@ -113,14 +115,14 @@ def search_current_folder() -> None:
 def import_module(path: str) -> ModuleType:
     """The module of an import path; a file is executed once as it stands. Raises ImportError.
 
-    A file's folder is searched for modules after everything else, as the current one is.
+    A user's file or module that was edited since is executed anew. A file's folder is searched for
+    modules after everything else, as the current one is.
     """
     if not is_in_file(path):
         if reason := absent(path):
             raise ImportError(reason)
-        if is_users(path):
-            search_current_folder()
-        return importlib.import_module(path.partition(":")[0])
+        name = path.partition(":")[0]
+        return _users_module(name) if is_users(path) else importlib.import_module(name)
     file = Path(path.rpartition(":")[0] or path).expanduser().resolve()
     name, code = str(file), file_hash(path)
     if name not in sys.modules or sys.modules[name].__dict__.get(CODE, code) != code:
@@ -132,19 +134,63 @@ def import_module(path: str) -> ModuleType:
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
         setattr(module, CODE, code)
         try:
-            spec.loader.exec_module(module)
+            # Not its compiled copy, which knows edits by the file's size and by whole seconds.
+            exec(compile(file.read_bytes(), name, "exec", dont_inherit=True), module.__dict__)
         except BaseException:
             del sys.modules[name]
             raise
     return sys.modules[name]
 
 
+def _users_module(name: str) -> ModuleType:
+    """A user's module by its dotted name, as its file stands."""
+    search_current_folder()
+    code = file_hash(f"{name}:")
+    before = sys.modules.get(name)
+    if before is not None and code and before.__dict__.setdefault(CODE, code) != code:
+        if name == "__main__":
+            return before
+        del sys.modules[name]
+        file = source_file(f"{name}:")
+        with suppress(OSError, NotImplementedError):  # it knows edits by size and whole seconds
+            Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+    module = importlib.import_module(name)
+    module.__dict__.setdefault(CODE, code)
+    return module
+
+
 def file_hash(path: str, home: Path = Path()) -> str:
-    """A hash of the file of `file.py:name`, below `home`; "" where there is none to read."""
-    file = home / Path(path.rpartition(":")[0] or path).expanduser()
-    if not is_in_file(path) or not file.is_file():
-        return ""
-    return hashlib.blake2b(file.read_bytes(), digest_size=6).hexdigest()
+    """A hash of the file of a user's part (`source_file`); "" where there is none to read."""
+    file = source_file(path, home)
+    return "" if file is None else hashlib.blake2b(file.read_bytes(), digest_size=6).hexdigest()
+
+
+def source_file(path: str, home: Path = Path()) -> Path | None:
+    """The file that `file.py:name`, below `home`, or `package.module:name` leads to; None where
+    there is none, and for Equipoise's own and Python's own modules. Nothing is imported to find it.
+    """
+    if is_in_file(path):
+        file = home / Path(path.rpartition(":")[0] or path).expanduser()
+        return file if file.is_file() else None
+    name = path.partition(":")[0]
+    top, *inner = name.split(".")
+    if top in OWN_DISTRIBUTIONS or top in sys.stdlib_module_names:
+        return None
+    if name == "__main__":
+        file = Path(getattr(sys.modules[name], "__file__", None) or "")
+        return file if file.is_file() else None
+    spec = PathFinder.find_spec(top, [*sys.path, os.getcwd(), str(home)])
+    if spec is None:
+        with suppress(ImportError, ValueError, AttributeError):  # installed for development
+            spec = importlib.util.find_spec(top)
+    if spec is None:
+        return None
+    found = [Path(spec.origin)] if spec.origin and spec.has_location else []
+    if inner:
+        stems = [Path(place, *inner) for place in spec.submodule_search_locations or ()]
+        found = [stem / "__init__.py" for stem in stems]
+        found += [stem.with_name(f"{stem.name}.py") for stem in stems]
+    return next((file for file in found if file.is_file()), None)
 
 
 def import_hint(path: str) -> str:

@@ -22,6 +22,7 @@ from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.results import record
+from equipoise.system.effects import code_hash
 from equipoise.types import PlayerId, record_id
 
 STAGE = "harness"  # the stage whose facts are a harness's results of a player
@@ -58,7 +59,9 @@ def _measure(
 ) -> list[BenchmarkResult]:
     precision = (model.dtype, model.products, model.attention)
     settings = sorted(prepared.essentials.items())
-    digest = record_id(prepared.source, settings, precision)[:12]
+    code = code_hash(harness)  # of a harness of the user's own
+    made_by = [code] if code else []
+    digest = record_id(prepared.source, settings, precision, *made_by)[:12]
     key = f"{STAGE}/{harness.kind}/{player}/{digest}"
     if set_name:
         key += f"/{set_name}"

@@ -41,6 +41,7 @@ from equipoise.runs.named_sets.recorded_answers import (
 from equipoise.runs.named_sets.results import log
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import answers_at_once, chunks, moves_of, unplayed_chunks
+from equipoise.system.effects import code_hash
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, record_id
 
 OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
@@ -58,8 +59,12 @@ def measure_set(
         run.monitor.stage(f"{name}: {benchmark.kind} measures {player}", None, player.generation)
         run.population.release()  # the harness loads the player's weights itself
         return measure_by_harness(run.directory, [player], benchmark, name)
-    key = record_id(benchmark.digest, run.config.seed, *map(to_json, items))[:16]
+    code = code_hash(benchmark)  # so that what a user's edited set scores is scored anew
+    made_by = [code] if code else []
+    key = record_id(benchmark.digest, *made_by, run.config.seed, *map(to_json, items))[:16]
     stage = stage_key(name, player, key)
+    if code:
+        stage = _newest_stage(run, stage, benchmark)
     facts = run.ledger.stage_facts(stage)
     if facts is not None:
         return [BenchmarkResult.read(facts)]
@@ -69,6 +74,24 @@ def measure_set(
         log(run.directory, stage, result)
         facts.update(result.facts())
     return [result]
+
+
+def _newest_stage(run: OpenRun, stage: str, benchmark: Benchmark) -> str:
+    """The stage of a set with a user's code: another one where the set was edited, measured and put
+    back since, for what was measured last is what readers are shown.
+    """
+    of_set = stage.rpartition("/")[0]
+    own, newest = [], ""
+    for key, _, _, facts, _ in run.ledger.stages(STAGE):
+        result = BenchmarkResult.read(facts)
+        same_judge = result.judge == (benchmark.judge.name if benchmark.judge else "")
+        if key.startswith(f"{of_set}/") and result.source == SOURCE and same_judge:
+            newest = key
+            if key == stage or key.startswith(f"{stage}/"):
+                own.append(key)
+    if own and newest != own[-1]:
+        return f"{stage}/{len(own) + 1}"
+    return own[-1] if own else stage
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,10 @@ def vary(
     else:
         swept = [f"{key}={json.dumps(value)}" for key, value in variation.items()]
         merged = [*overrides, *swept]
-    return recipe_loader.component(Benchmark, settings, merged, f"--on {name}")
+    benchmark = recipe_loader.component(Benchmark, settings, merged, f"--on {name}")
+    if benchmark.judge is None:
+        return benchmark
+    return benchmark.model_copy(update={"judge": benchmark.judge.as_it_is()})
 
 
 def value_text(value: Any) -> str:
