@@ -182,10 +182,18 @@ class Settings(BaseModel):
         if isinstance(value, Mapping) and not takes_any:
             unknown = [str(key) for key in value if key not in cls.model_fields]
             if unknown:
-                hint = nearest(unknown[0], list(cls.model_fields))
-                context = {"key": unknown[0], "hint": hint, "unknown": unknown}
+                own = {key: hint for key in unknown if (hint := cls.hint_of_unknown(key))}
+                hint = own.get(unknown[0]) or nearest(unknown[0], list(cls.model_fields))
+                context = {"key": unknown[0], "hint": hint, "unknown": unknown, "own": own}
                 raise PydanticCustomError("unknown_key", "unknown key '{key}'; {hint}", context)
         return value
+
+    @classmethod
+    def hint_of_unknown(cls, key: str) -> str:
+        """The hint of the class itself for an unknown key; "" where the nearest setting is hint
+        enough.
+        """
+        return ""
 
 
 def named_within(value: Any) -> Iterator[tuple[str, Any]]:

@@ -259,6 +259,17 @@ class Call(Pointwise):
         "begins; none: a few made ones",
     )
 
+    @classmethod
+    def hint_of_unknown(cls, key: str) -> str:
+        """That a function has no settings, unless the key is a slip of the pen."""
+        close = difflib.get_close_matches(key, ["function", "tried_on"], 1, 0.7)
+        if close:
+            return f"did you mean '{close[0]}'?"
+        return (
+            "a function has no settings of its own, and its further parameters get the prompt's "
+            "facts; a judge with settings is a class (docs/change_a_piece.md, 'A judge')"
+        )
+
     @field_validator("function")
     @classmethod
     def _callable(cls, path: str) -> str:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
 from equipoise.component import Component, Settings, nearest, settings_in
 from equipoise.data.normalising import Normalising
@@ -339,6 +339,12 @@ class RunConfig(Settings):
         return yaml_text(self.model_dump(mode="json"))
 
     # -- checks
+
+    @field_validator("measures", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        """A list of measures; one alone is a list of one."""
+        return (value,) if isinstance(value, str | Mapping | Measure) else value
 
     @model_validator(mode="before")
     @classmethod

@@ -461,8 +461,8 @@ def _lines(
         return
     for key in fault["ctx"]["unknown"]:
         place = _place(".".join([*keys, key]), source, origins)
-        hint = ""
-        if values:
+        hint = fault["ctx"]["own"].get(key, "")
+        if values and not hint:
             suggest = partial(
                 suggestions.suggest_settings,
                 values=with_defaults(values),

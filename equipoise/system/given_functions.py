@@ -5,6 +5,7 @@ their name and a hash of their source text, which a run records beside it. Anoth
 the function again; one whose source differs has another hash, and is refused.
 """
 
+import functools
 import hashlib
 import inspect
 import json
@@ -43,10 +44,13 @@ def source_of(function: Callable[..., Any]) -> str:
     try:
         return textwrap.dedent(inspect.getsource(function)).strip()
     except (OSError, TypeError) as error:
-        raise ConfigError(
-            f"{function!r}: has no source text to record; define it by def in a cell or a file, "
-            "and give that"
-        ) from error
+        instead = "define it by def in a cell or a file, and give that"
+        if isinstance(function, functools.partial):
+            instead = (
+                "give a function that another one makes, as def make(target): def judge(prompt, "
+                "text): …; return judge, or a class whose setting it is (docs/change_a_piece.md)"
+            )
+        raise ConfigError(f"{function!r}: has no source text to record; {instead}") from error
 
 
 def hash_of(function: Callable[..., Any], source: str) -> str:

@@ -1,5 +1,6 @@
 """Functions, lists and data frames as judges, measures and prompts, and how a run records them."""
 
+import functools
 import linecache
 import sys
 
@@ -57,6 +58,10 @@ def test_a_function_of_a_module_is_named_and_another_is_kept_with_its_hash():
     assert first != second  # one source with other values around it
     with pytest.raises(ConfigError, match="has no source text to record"):
         given_functions.give(eval("lambda prompt, text: 1.0"))
+    with pytest.raises(
+        ConfigError, match=r"has no source text .* another one makes, .* or a class"
+    ):
+        given_functions.give(functools.partial(at_least, 3))
 
 
 @pytest.mark.long

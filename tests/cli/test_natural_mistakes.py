@@ -33,6 +33,7 @@ FILES = {
     "myloss.py": "class MyLoss:\n    pass\n",
     "leaves.py": "import sys\n\ndef score(prompt, text):\n    sys.exit(1)\n",
     "left.py": "def score(prompt, text):\n    return 1.0\n\nraise SystemExit(3)\n",
+    "words.py": "def score(prompt, text, target=5):\n    return -abs(len(text) - target)\n",
     "judge.txt": "def score(prompt, text):\n    return 1.0\n",
     "adapter/adapter_config.json": "{}",
     "runs/q/ledger.sqlite": "",
@@ -108,6 +109,15 @@ COMMANDS = [  # the command, and what its message says
     (f"{FITS} -s policy=api.example.com/v1", "endpoint, base_url: http://api.example.com/v1"),
     (f"{FITS} -s policy.model=localhost:8000", "is a server's address, which begins with http://"),
     ("evaluate localhost:8000/v1 --on gsm8k", "begins with http://, as http://localhost:8000/v1"),
+    (
+        f"{FITS} -s judge=words.py -s judge.target=8",
+        "unknown key 'target'; a function has no settings",
+    ),
+    (
+        f"{FITS} -s 'judge={{kind: call, function: words.py, target: 8}}'",
+        "a judge with settings is a class (docs/change_a_piece.md, 'A judge')",
+    ),
+    (f"{FITS} -s 'judge={{kind: call, fuction: words.py}}'", "did you mean 'function'?"),
     (f"{FITS} -s judge=left", "did you mean 'left.py'?"),
     (f"{FITS} -s loss=left.py", "this part is a class", "left.py has none"),
     (f"{FITS} -s loss=myloss.py", "name the class in the file, as 'myloss.py:MyLoss'"),

@@ -138,6 +138,12 @@ def test_a_measure_that_cannot_be_is_refused(measures, says):
         recipe_loader.load("quickstart", [f"measures={measures}"])
 
 
+@pytest.mark.parametrize("value", ["length", "{judge: shorter, title: length}", "[length]"])
+def test_a_single_measure_needs_no_list(value):
+    config = recipe_loader.load("quickstart", [f"measures={value}"])
+    assert [measure.name for measure in config.measures] == ["length"]
+
+
 def test_a_judge_that_only_compares_measures_nobody_alone():
     judge = "{kind: pairwise, model: {kind: endpoint, base_url: 'http://localhost:1/v1', model: m}}"
     with pytest.raises(ConfigError, match="only compares answers"):
