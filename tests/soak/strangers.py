@@ -34,7 +34,8 @@ from tests.soak._outcome import Outcome
 
 SIZE = 1500  # commands
 QUESTION = "was not begun here by you"
-REFUSED = "so nothing in it was opened"  # by name, before anything is asked
+# By name, before anything is asked: what lies in the run, and a setting that its part never reads.
+REFUSED = ("so nothing in it was opened", "so these have no effect")
 PATIENCE = 40.0  # seconds of a command; one of a page stays until it says where it is
 DONOR = (
     "quickstart",
@@ -232,7 +233,9 @@ def _outcome(hostile: Sequence[Hostile], tried: Sequence[_Tried]) -> Outcome:
     failures += [
         f"{each.hostile.name}: {each.verb} did not ask: {each.says}"
         for each in unasked
-        if each.verb == "resume" and not each.asked and REFUSED not in each.output
+        if each.verb == "resume"
+        and not each.asked
+        and not any(words in each.output for words in REFUSED)
     ]
     failures += [
         f"{each.hostile.name}: {each.verb}: {each.output[-400:]}"
