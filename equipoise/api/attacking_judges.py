@@ -252,9 +252,11 @@ def judge_named(
             if of_recipe is None:
                 raise ConfigError(f"{option}: {text}: the recipe has no judge of its own")
             place = f"{option}: {text}: judge"
-            return recipe_loader.component(Judge, of_recipe, None, place).as_it_is()
+            built = recipe_loader.component_announced(Judge, of_recipe, None, place, show_notes)
+            return built.as_it_is()
         judge = text
-    return recipe_loader.component(Judge, judge, settings, option).as_it_is()
+    built = recipe_loader.component_announced(Judge, judge, settings, option, show_notes)
+    return built.as_it_is()
 
 
 def is_recipe(text: str) -> bool:
@@ -280,7 +282,8 @@ def truth_named(truth: Any) -> Truth:
         raise ConfigError(
             f"--truth {truth}: is neither {LIKENESS}, {VOTES} nor a judge; {nearest(truth, kinds)}"
         )
-    built = recipe_loader.component(Judge, truth, None, "--truth").as_it_is()
+    built = recipe_loader.component_announced(Judge, truth, None, "--truth", show_notes)
+    built = built.as_it_is()
     if built.compares:
         raise ConfigError(
             f"--truth: '{built.kind}' compares answers; the truth is a judge that scores each "
@@ -319,7 +322,7 @@ def made_prompts(prompts: Any) -> Prompts | None:
     """
     of_text = isinstance(prompts, str) and ("{" in prompts or prompts in Prompts.known_kinds())
     if of_text or isinstance(prompts, Mapping | Prompts):
-        return recipe_loader.component(Prompts, prompts, None, "--prompts")
+        return recipe_loader.component_announced(Prompts, prompts, None, "--prompts", show_notes)
     return None
 
 
@@ -415,7 +418,7 @@ def sampled_answers(
     """The model's answers, without thoughts; "" where it failed."""
     settings = model_settings(model, player_settings)["players"]
     (values,) = settings.values()
-    player = recipe_loader.component(Player, values, (), "--model")
+    player = recipe_loader.component_announced(Player, values, (), "--model", show_notes)
     resources = Resources()
     actor = player.open(player.start, resources)
     try:

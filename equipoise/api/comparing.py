@@ -12,7 +12,7 @@ from typing import Any
 from equipoise.api.comparison_result import Comparison
 from equipoise.api.functions import run_to_measure
 from equipoise.api.handle import Run
-from equipoise.api.measure_sets import folder_of_model, listed_sets, model_settings, players_of
+from equipoise.api.measure_sets import folder_of_model, model_settings, players_of, sets_announced
 from equipoise.api.model_targets import Model, is_address, player_of, settings_for
 from equipoise.api.play_out import console
 from equipoise.api.side_by_side import answers_to_sets, judged_side_by_side
@@ -36,7 +36,6 @@ from equipoise.people.calibrated_judges import CalibratedPair, calibrated_pairs
 from equipoise.report.score_sheets import ScoredRun, set_scores, set_title, sheet_of
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory, is_run, named_run
-from equipoise.runs.named_sets.sets import named_sets
 from equipoise.types import PlayerId, Prompt
 
 
@@ -135,7 +134,8 @@ class Wanted:
         if not self.plays and settings:
             raise ConfigError("-s sets something of sets; name them: --on SET")
         if judge is not None and self.plays:
-            built = recipe_loader.component(Judge, judge, None, "--judge").as_it_is()
+            built = recipe_loader.component_announced(Judge, judge, None, "--judge", show_notes)
+            built = built.as_it_is()
             self.comparing_judge = built if built.compares else None
 
     @property
@@ -339,11 +339,11 @@ def play_answers(
     run: Run, players: Sequence[PlayerId], wanted: Wanted
 ) -> dict[PlayerId, dict[str, Shown]]:
     """Have the players answer the sets, for a judge that sets the answers side by side."""
-    sets = named_sets(listed_sets(wanted.on), wanted.comparing_judge, wanted.settings, (), None)
     with (
         RunDirectory.open(run.path, run.trust, show_notes) as opened,
         Display(console=console(), silent=not wanted.progress) as display,
     ):
+        sets = sets_announced(wanted.on, wanted.comparing_judge, wanted.settings)
         answers, prompts = answers_to_sets(opened, players, sets, display)
     wanted.prompts |= prompts
     wanted.kept.append(run.path)

@@ -34,6 +34,7 @@ from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import has_consent
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.sets import Sweep
+from equipoise.runs.recipe_loader import component_announced
 from equipoise.system.folder import write_text
 from equipoise.system.hugging_face import hub_repository
 from equipoise.system.locks import check_writable
@@ -296,7 +297,9 @@ class Run:
         the run's own.
         """
         one_of(of, get_args(RatedBy), "of")
-        ratings = None if by is None else recipe_loader.component(Ratings, by, settings, "--by")
+        ratings = None
+        if by is not None:
+            ratings = component_announced(Ratings, by, settings, "--by", show_notes)
         with self._read() as run:
             return rerate(run, ratings, of, judge)
 
@@ -311,7 +314,7 @@ class Run:
     ) -> Rejudgement:
         """Have another judge score recorded matches, beside the run's; nothing is played."""
         one_of(part, get_args(JudgedPart), "part")
-        other = recipe_loader.component(Judge, judge, settings, "--with").as_it_is()
+        other = component_announced(Judge, judge, settings, "--with", show_notes).as_it_is()
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
             Display(console=console(), silent=not progress) as display,
@@ -367,7 +370,7 @@ class Run:
         from equipoise.api.measure_sets import players_of
         from equipoise.runs.named_sets.harness import measure_by_harness
 
-        by = recipe_loader.component(Harness, harness, settings, "--harness")
+        by = component_announced(Harness, harness, settings, "--harness", show_notes)
         wanted = [players] if isinstance(players, str) else players
         with RunDirectory.open(self.path, self.trust, show_notes) as run:
             return measure_by_harness(run, players_of(run, wanted), by)

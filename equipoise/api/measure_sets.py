@@ -4,12 +4,13 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from equipoise.api.extending import change_settings
 from equipoise.api.model_targets import Model, player_of
+from equipoise.blocks.terminal import show_notes
 from equipoise.component import fixed_settings, nearest
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.evaluation.sets.base import Benchmark
@@ -25,6 +26,8 @@ from equipoise.runs.named_sets.measure_set import measure_set
 from equipoise.runs.named_sets.set_plan import Sets, check_sets
 from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.open_run import OpenRun
+from equipoise.system.effects import effects_of
+from equipoise.system.user_parts import only_reading
 from equipoise.types import PlayerId
 
 LONGEST_PATH = 250  # characters
@@ -43,10 +46,9 @@ def measure(
     monitor: Monitor,
 ) -> list[BenchmarkResult]:
     """`Run.evaluate` of an open run. Raises Stopped on Ctrl-C: the same call goes on."""
-    many = listed_sets(on)
-    by = judge and recipe_loader.component(Judge, judge, None, "--judge").as_it_is()
     below = as_trained(run) if trained else None
-    sets = named_sets(many, by, settings, sweep, below)
+    told = run.effects().notes(quiet=True)  # when it was opened
+    sets = sets_announced(on, judge, settings, sweep, below, told)
     wanted = [players] if isinstance(players, str) else players
     try:
         return measure_sets(run, players_of(run, wanted), sets, monitor)
@@ -54,6 +56,30 @@ def measure(
         raise Stopped(
             "stopped; everything recorded so far is kept, and the same command goes on"
         ) from None
+
+
+def sets_announced(
+    on: Any,
+    judge: Any,
+    settings: recipe_loader.Overrides = (),
+    sweep: Sweep = (),
+    below: Mapping[str, Any] | None = None,
+    told: Collection[str] = (),
+) -> dict[str, Benchmark]:
+    """`named_sets`; what they run of the user's, and where they send texts, is shown before any of
+    it is imported. `told`: notes that were shown already.
+    """
+
+    def made() -> dict[str, Benchmark]:
+        by = judge and recipe_loader.component(Judge, judge, None, "--judge").as_it_is()
+        return named_sets(listed_sets(on), by, settings, sweep, below)
+
+    with only_reading(files=True):
+        notes: list[str] = []
+        for named_set in made().values():
+            notes += effects_of(named_set, Path.cwd()).notes(quiet=True)
+    show_notes([note for note in dict.fromkeys(notes) if note not in told])
+    return made()
 
 
 def listed_sets(on: Any) -> list[Any]:

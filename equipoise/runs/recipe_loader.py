@@ -32,6 +32,7 @@ C = TypeVar("C", bound=Component)
 S = TypeVar("S", bound=Settings)
 Recipe = str | Path | Mapping[str, Any]
 Overrides = Mapping[str, Any] | Sequence[str]
+Announce = Callable[[Sequence[str]], None]
 LONGEST = 20  # recipes that extend one another
 
 
@@ -75,9 +76,7 @@ def resolve(recipe: Recipe, overrides: Overrides = ()) -> ResolvedRecipe:
     return ResolvedRecipe(values, source, origins, frozenset(own))
 
 
-def load_announced(
-    recipe: Recipe, overrides: Overrides, announce: Callable[[Sequence[str]], None]
-) -> RunConfig:
+def load_announced(recipe: Recipe, overrides: Overrides, announce: Announce) -> RunConfig:
     """As `load`; `announce` gets what the recipe runs of a user's, and where it sends texts, before
     any of it is imported.
     """
@@ -150,6 +149,22 @@ def component(
     except ValidationError as error:
         alone = str(values.get("kind", "")) if overrides is None else ""
         raise config_error(error, option, origins, kind=alone) from error
+
+
+def component_announced(
+    room: type[C],
+    given: str | Mapping[str, Any] | C | type[C],
+    overrides: Overrides | None,
+    option: str,
+    announce: Announce,
+) -> C:
+    """As `component`; `announce` gets what it runs of a user's, and where it sends texts, before
+    any of it is imported.
+    """
+    with only_reading(files=True):
+        draft = component(room, given, overrides, option)
+    announce(effects_of(draft, Path.cwd()).notes(quiet=True))
+    return component(room, given, overrides, option)
 
 
 def settings(kind: type[S], overrides: Overrides) -> S:

@@ -10,11 +10,12 @@ from typing import Any
 from pydantic import Field
 from starlette.applications import Starlette
 
+from equipoise.blocks.terminal import show_notes
 from equipoise.errors import clean
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.people.play_server import LONGEST_MOVE, HumanMatch, PlayServer, open_play_server
-from equipoise.runs import recipe_loader
+from equipoise.runs.recipe_loader import component_announced
 from equipoise.serve.app import PageHead, page_app
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.protocol import Body, validate_body
@@ -138,8 +139,11 @@ def play_server(
     game, judge: a kind, YAML, a mapping or a component; the others, and errors, as
     `open_play_server`.
     """
-    played = None if game is None else recipe_loader.component(Game, game, None, "--game")
-    judging = None if judge is None else recipe_loader.component(Judge, judge, None, "--judge")
+    played, judging = None, None
+    if game is not None:
+        played = component_announced(Game, game, None, "--game", show_notes)
+    if judge is not None:
+        judging = component_announced(Judge, judge, None, "--judge", show_notes)
     with open_play_server(folder, seat, played, against, prompt, judging, trust) as opened:
         yield opened
 

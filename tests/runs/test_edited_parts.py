@@ -177,3 +177,46 @@ def test_a_part_that_is_edited_between_generations_is_told_wherever_numbers_are_
     assert command("resume", "run", *settings(generations=4)).code == 0
     changes = command("status", "run", "--json").facts["changed_parts"]
     assert [change["after"] for change in changes] == [1, 2]
+
+
+LOUD = "import sys\nprint('it is executed', file=sys.stderr)\n"
+ROWS = '{"prompt": "one", "answer": "two"}\n{"prompt": "two", "answer": "a b c"}\n'
+TELLING = LOUD + FUNCTION.replace("VALUE", "len(text)")
+
+
+@pytest.mark.long
+def test_what_is_run_of_the_users_own_is_said_before_it_is_executed(command, own, tmp_path):
+    own("players_of_mine.py", PLAYER)
+    (tmp_path / "words.jsonl").write_text(ROWS)
+    assert command("run", *FINITE, "--out", "run").code == 0
+    target = ("evaluate", TARGET, "--out", "answers")
+    loud = {
+        "set_of_mine:Words": (SET, (*target, "--on", "set=set_of_mine:Words")),
+        "set_of_mine.py:Words": (SET, (*target, "--on", "set=set_of_mine.py:Words")),
+        "judge_of_mine:Fixed": (
+            JUDGE, (*target, "--on", "words.jsonl", "--judge", "judge_of_mine:Fixed"),
+        ),
+        "other_judge_of_mine.py:score": (
+            FUNCTION, (*target, "--on", JUDGED_SET % "other_judge_of_mine.py"),
+        ),
+        "beside_of_mine:Fixed": (
+            JUDGE, ("judge", "run", "--with", "beside_of_mine:Fixed", "--part", "train"),
+        ),
+        "ratings_of_mine:Mine": (
+            RATINGS, ("rate", "run", "--by", "ratings_of_mine:Mine", "--of", "league"),
+        ),
+        "attacked_of_mine.py:score": (
+            TELLING, ("attack-judge", "attacked_of_mine.py", "--prompts", "words.jsonl"),
+        ),
+    }  # fmt: skip
+    for path, (text, arguments) in loud.items():
+        own(f"{path.partition(':')[0].removesuffix('.py')}.py", LOUD + text, 0.5)
+        err = command(*arguments).err
+        note = f"note: runs code that is not Equipoise's: {path}"
+        assert err.count(note) == 1, (arguments, err)
+        assert err.index(note) < err.index("it is executed"), arguments
+    own("compared_of_mine.py", LOUD + JUDGE, 0.5)
+    both = ("run@policy@1", "run@policy@2", "--on", "words.jsonl")
+    err = command("compare", *both, "--judge", "compared_of_mine:Fixed").err
+    note = "note: runs code that is not Equipoise's: compared_of_mine:Fixed"
+    assert err.index(note) < err.index("it is executed")

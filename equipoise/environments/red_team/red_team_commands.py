@@ -76,7 +76,9 @@ def crossplay(
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}")
     if set and not by:
         raise ConfigError(f"-s {set[0]}: changes the judge of --with, which is not given")
-    judge = recipe_loader.component(Judge, by, set, "--with") if by else None
+    judge = None
+    if by:
+        judge = recipe_loader.component_announced(Judge, by, set, "--with", show_notes)
     several = len(folders) > 1
     trusted = [ask_for_trust(folder, trust) for folder in folders]
     with ExitStack() as stack:
