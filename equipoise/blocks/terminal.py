@@ -78,7 +78,11 @@ def value_text(name: str, value: Value) -> str:
 
 
 def name_in_words(name: str) -> str:
-    """A setting's or a measure's name as words."""
+    """A setting's or a record's name as words; what holds more than such a name, as a headline with
+    the name of a player or of a file, stays as it is written.
+    """
+    if not name.isidentifier():
+        return clean(name)
     return clean(name).replace("_per_second", "/s").replace("_share", "").replace("_", " ")
 
 

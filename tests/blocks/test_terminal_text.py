@@ -96,3 +96,13 @@ def test_nothing_of_ours_is_written_in_markup_which_no_console_reads():
     package = Path(equipoise.__file__).parent
     sources = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
     assert [str(path) for path, text in sources.items() if markup.search(text)] == []
+
+
+def test_a_name_of_a_users_own_keeps_its_underscores():
+    shown = io.StringIO()
+    rows = [("fullstop:full_stop of my_model@1", 0.5), ("last_stage", "1/measure")]
+    terminal(file=shown, width=80).print(status_table(rows))
+    assert [line.split("  ")[0] for line in shown.getvalue().splitlines()] == [
+        "fullstop:full_stop of my_model@1",
+        "last stage",
+    ]
