@@ -91,7 +91,8 @@ class Sheet:
     item -> what was asked and answered. `curves`: a measure's course over the generations.
     `method` is the loss that it learned by, `first_step` that loss in the first generation, where
     other methods share it. `source` says to a reader what it is of. `titles`: a
-    measure or judge -> what readers call it.
+    measure or judge -> what readers call it. `parts`: a part of the user's own -> a hash of the
+    file that its run went on with last.
     """
 
     key: str
@@ -106,6 +107,7 @@ class Sheet:
     first_step: str = ""
     source: str = ""
     titles: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +395,7 @@ def compare(arms: Sequence[Arm], measures: Sequence[str] | None = None) -> Compa
         *_first_step_notes(arms),
         *_notes(arms, listed, shared),
         *_settings_notes(arms, shared),
+        *_parts_notes(arms),
     ]
     return ComparisonNumbers(
         tuple(arms),
@@ -743,6 +746,21 @@ def _first_step_notes(arms: Sequence[Arm]) -> list[str]:
                 "seed and data they part from the second on"
             )
     return notes
+
+
+def _parts_notes(arms: Sequence[Arm]) -> list[str]:
+    """Sentences on parts of the user's own whose file was edited between one run and another."""
+    files: dict[str, set[str]] = {}
+    for arm in arms:
+        for sheet in arm.sheets:
+            for part, code in sheet.parts.items():
+                files.setdefault(part, set()).add(code)
+    return [
+        f"your part {part} was edited between these runs; what it made or judged in one of them is "
+        "not of one kind with the other's"
+        for part, codes in files.items()
+        if len(codes) > 1
+    ]
 
 
 def _settings_notes(arms: Sequence[Arm], shared: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ from equipoise.payoffs.table import Meeting, preference
 from equipoise.players.scripted import Recorded
 from equipoise.prompts.split import content
 from equipoise.report.history import history
+from equipoise.runs.consent import changed_parts, newest_files
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.first_generation import first_step_of
 from equipoise.runs.named_sets.recorded_answers import PART, answers_of
@@ -139,6 +140,7 @@ def sheet_of(
         if name in measures:
             measures[name] = measures.pop(name)
     notes += notes_on_training(scored, player, answers)
+    notes += [str(each) for each in changed_parts(run.ledger)]
     step = None
     if player.name in run.config.learning and player.generation:
         step = first_step_of(run.config, player.name)
@@ -154,6 +156,7 @@ def sheet_of(
         method=method_of(run, player),
         first_step=step.text() if step else "",
         titles=titles,
+        parts=newest_files(run.ledger),
     )
 
 

@@ -145,6 +145,11 @@ def changed_parts(ledger: Ledger) -> list[ChangedPart]:
     return [ChangedPart(path, at) for path, files in history.items() for at, _ in files[1:]]
 
 
+def newest_files(ledger: Ledger) -> dict[str, str]:
+    """Path of a user's part -> a hash of the file that the run went on with last."""
+    return {path: files[-1][1] for path, files in _file_history(ledger).items() if files}
+
+
 def edited_parts(ledger: Ledger, effects: Effects, home: Path) -> list[ChangedPart]:
     """`changed_parts`, and those that are edited now; nothing is recorded."""
     history = _file_history(ledger)

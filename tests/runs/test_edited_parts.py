@@ -172,6 +172,18 @@ def test_a_part_that_is_edited_between_generations_is_told_wherever_numbers_are_
     assert checked.code == 0
     assert "after generation 1 was measured" in checked.out
 
+    assert command("run", FINITE[0], *mine, "--out", "other").code == 0  # by the edited part
+    own("ratings_of_mine.py", RATINGS, 4)
+    assert command("run", FINITE[0], *mine, "--out", "third").code == 0
+    (tmp_path / "words.jsonl").write_text(ROWS)
+    on = ("--on", "words.jsonl", "--judge", "shorter")
+    edited = "your part ratings_of_mine:Mine was edited between these runs"
+    compared = " ".join(command("compare", "run@guest", "other@guest", *on).out.split())
+    assert edited not in compared
+    assert compared.count(told) == 1  # in the run that changed, and not in the other
+    compared = " ".join(command("compare", "run@guest", "third@guest", *on).out.split())
+    assert compared.count(edited) == 1
+
     own("ratings_of_mine.py", RATINGS, 8)  # back again: that mixes them once more
     assert command("resume", "run", *settings(generations=3)).code == 0
     assert command("resume", "run", *settings(generations=4)).code == 0
