@@ -38,6 +38,7 @@ from equipoise.learners.sharding import ProcessRank, Sharding, distribute_like, 
 from equipoise.learners.trainable_model import Critic, TrainableModel
 from equipoise.losses import kl as kl_estimators
 from equipoise.losses import surrogate
+from equipoise.losses.base import check_shape
 from equipoise.losses.policy import TokenBatch
 from equipoise.models.device import choose_device
 from equipoise.models.resources import Resources
@@ -351,7 +352,9 @@ def policy_loss(
     """
     logprob_BT = torch.where(batch.learned_BT, tokens.logprob_BT, batch.old_BT)
     sampled = TokenBatch(logprob_BT, batch.old_BT, batch.advantage_BT, batch.learned_BT)
-    terms_BT = {"policy_loss": settings.policy_loss.checked_tokens(sampled)}
+    loss_BT = settings.policy_loss.tokens(sampled)
+    check_shape(settings.policy_loss, "tokens", loss_BT, logprob_BT, "[B, T], one value a token")
+    terms_BT = {"policy_loss": loss_BT}
     if settings.kl and settings.kl_in == "loss":
         divergence_BT = kl_estimators.k3(logprob_BT, batch.reference_BT)
         terms_BT["kl_loss"] = kl_weight * divergence_BT

@@ -16,7 +16,7 @@ from equipoise.data.joined_pairs import JoinedPairs, joined_pair
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
-from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.losses.base import PairBatch, PreferenceLoss, check_rows
 from equipoise.types import Pair
 
 if TYPE_CHECKING:
@@ -125,7 +125,9 @@ class PairObjective:
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """loss_B and what the loss logs; logprob_A alternates chosen and rejected."""
         pairs = self.pair_batch(logprob_A, batch)
-        return self.loss.checked_rows(pairs), self.loss.metrics(pairs)
+        loss_B = self.loss.rows(pairs)
+        check_rows(self.loss, loss_B, pairs)
+        return loss_B, self.loss.metrics(pairs)
 
     def size(self, row: Row) -> float:
         return 1.0  # a mean over pairs

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.learners.base import Learner, TrainingBatch
-from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.losses.base import PairBatch, PreferenceLoss, check_rows
 from equipoise.losses.opponent_shares import OpponentPool
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
@@ -158,7 +158,9 @@ class Expectation:
             self.score_A[self.rejected_B],
             self.weight_K,
         )
-        return (self.pair_B * self.loss.checked_rows(batch)).sum()
+        loss_B = self.loss.rows(batch)
+        check_rows(self.loss, loss_B, batch)
+        return (self.pair_B * loss_B).sum()
 
     def value(self, logits_A: np.ndarray) -> float:
         import torch

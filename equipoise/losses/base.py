@@ -148,12 +148,11 @@ class PreferenceLoss(Component):
     def rows(self, batch: PairBatch) -> torch.Tensor:
         """loss_B, one value a pair."""
 
-    def checked_rows(self, batch: PairBatch) -> torch.Tensor:
-        """`rows`. Raises ConfigError where it returns another shape, as one's own class may."""
-        loss_B = self.rows(batch)
-        check_shape(self, "rows", loss_B, batch.policy_chosen_B, "[B], one value a pair")
-        return loss_B
-
     @abstractmethod
     def metrics(self, batch: PairBatch) -> dict[str, torch.Tensor]:
         """Numbers to log [B]: `margin` (residual, nats), `accuracy` (margin > 0), both rewards."""
+
+
+def check_rows(loss: PreferenceLoss, loss_B: torch.Tensor, batch: PairBatch) -> None:
+    """Raise ConfigError where a loss of pairs has not one value a pair."""
+    check_shape(loss, "rows", loss_B, batch.policy_chosen_B, "[B], one value a pair")

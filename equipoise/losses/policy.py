@@ -20,7 +20,6 @@ from pydantic import Field, model_validator
 
 from equipoise.component import Component
 from equipoise.losses import surrogate
-from equipoise.losses.base import check_shape
 
 if TYPE_CHECKING:
     import torch
@@ -57,12 +56,6 @@ class PolicyLoss(Component):
     @abstractmethod
     def tokens(self, batch: TokenBatch) -> torch.Tensor:
         """loss_BT, to be minimised; outside the mask it may be any finite number."""
-
-    def checked_tokens(self, batch: TokenBatch) -> torch.Tensor:
-        """`tokens`. Raises ConfigError where it returns another shape, as one's own class may."""
-        loss_BT = self.tokens(batch)
-        check_shape(self, "tokens", loss_BT, batch.logprob_BT, "[B, T], one value a token")
-        return loss_BT
 
     def cut_tokens(self, batch: TokenBatch) -> torch.Tensor:
         """True where a bound took a token's gradient away or held its weight, [B, T].

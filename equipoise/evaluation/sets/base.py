@@ -179,6 +179,8 @@ class Benchmark(Component):
                 f"{self.kind}: score returned {fault}; it must return a list of ItemScores(item=…, "
                 f"sample=…, values={{metric: number}}), one for each answer ({OWN_SET})"
             )
+        if type(self).__module__.startswith("equipoise."):
+            return  # a packaged set may lack its headline, as where all moves were illegal
         metrics = metrics_of(scores)
         if metrics and self.headline not in metrics and not any(row.reason for row in scores):
             raise ConfigError(
