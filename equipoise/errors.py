@@ -18,9 +18,12 @@ A message names what is wrong, where, and what to do. The command line prints th
 traceback.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import format_exception
+
+DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 
 class EquipoiseError(Exception):
@@ -151,6 +154,17 @@ def first_line(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True where the system, or torch, had no memory to give, also while a library was loaded."""
+    signs = (
+        "failed to map segment",
+        "annot allocate memory",
+        "an't allocate memory",
+        "out of memory",
+    )
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
 
 
 @contextmanager

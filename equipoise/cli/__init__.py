@@ -18,7 +18,16 @@ from typer.core import TyperCommand
 
 from equipoise import __version__
 from equipoise.cli.help_page import WIDTH, PlainGroup, VerbCommand
-from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, first_line, shorten
+from equipoise.errors import (
+    DISK_FULL,
+    DiskFull,
+    EquipoiseError,
+    Stopped,
+    UserError,
+    first_line,
+    out_of_memory,
+    shorten,
+)
 from equipoise.models.progress import ignore_known_warnings, no_foreign_bars
 from equipoise.system.command_options import machine_options, say
 from equipoise.system.packaged_recipes import recipe_descriptions
@@ -100,7 +109,6 @@ FILES = {
     "vote": "play",
 }  # verbs in another's file
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
-DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -293,17 +301,6 @@ def _fail_of_memory(error: BaseException) -> NoReturn:
         "(ulimit -v), or take a smaller model or batch: `equipoise plan` says what a recipe needs",
         EquipoiseError.exit_code,
     )
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """True where the system, or torch, had no memory to give, also while a library was loaded."""
-    signs = (
-        "failed to map segment",
-        "annot allocate memory",
-        "an't allocate memory",
-        "out of memory",
-    )
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
 
 
 def drop_unwritten_output() -> None:

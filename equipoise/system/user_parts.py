@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import pydantic
 from pydantic import ConfigDict, PydanticUserError
 
-from equipoise.errors import OwnPartError, RunError, first_line
+from equipoise.errors import DISK_FULL, OwnPartError, RunError, first_line, out_of_memory
 from equipoise.system.given_functions import absent
 from equipoise.system.plugins import installed_kinds
 
@@ -152,7 +152,8 @@ def _users_module(name: str) -> ModuleType:
             return before
         del sys.modules[name]
         file = source_file(f"{name}:")
-        with suppress(OSError, NotImplementedError):  # it knows edits by size and whole seconds
+        # Its compiled copy knows edits by the file's size and by whole seconds alone.
+        with suppress(OSError, NotImplementedError):
             Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
     module = importlib.import_module(name)
     module.__dict__.setdefault(CODE, code)
@@ -348,11 +349,14 @@ def is_own_code(file: str) -> bool:
 
 
 def own_part_error(error: Exception) -> OwnPartError | None:
-    """The message of an error that a user's own part raised; None where no code of the user's ran.
+    """The message of an error that a user's own part raised; None where no code of the user's ran,
+    and where memory or the disk was full, which is no fault of a part.
 
     Code of the user's is what Equipoise called that lies neither in its own package nor where
     libraries are installed.
     """
+    if out_of_memory(error) or getattr(error, "errno", None) in DISK_FULL:
+        return None
     called = False
     own: traceback.FrameSummary | None = None
     method = ""

@@ -1,5 +1,7 @@
 """Parts of a user's own that raise, or that give back something else than they promise."""
 
+import errno
+
 import pytest
 import torch
 from pydantic_core import PydanticCustomError
@@ -8,6 +10,7 @@ from small_runs import SMALL
 from equipoise.errors import ConfigError
 from equipoise.losses.base import check_shape
 from equipoise.losses.policy import PolicyLoss
+from equipoise.models.progress import following, report_progress
 from equipoise.system.user_parts import own_part_error
 
 PARTS = """
@@ -104,3 +107,31 @@ def test_an_error_of_the_package_or_of_who_called_it_is_no_parts():
     with pytest.raises(PydanticCustomError) as raised:
         PolicyLoss.build("clippd")  # this file called the package, which called nobody back
     assert own_part_error(raised.value) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "is_parts"),
+    [
+        (MemoryError(), False),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), False),
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (OSError(errno.ENOENT, "No such file"), True),
+        (ValueError("a word"), True),
+    ],
+)
+def test_a_machine_that_is_full_is_no_fault_of_a_part(error, is_parts):
+    def raises(*_):
+        raise error
+
+    try:
+        following_rows(raises)
+    except Exception as raised:  # noqa: BLE001  whatever it is
+        told = own_part_error(raised)
+    assert (told is not None) == is_parts
+    assert told is None or "in raises(), raised" in str(told)
+
+
+def following_rows(part):
+    """Have the package call a part of this file's."""
+    with following(part):
+        report_progress(1.0)
