@@ -4,7 +4,6 @@ A folder that was written whole has `checksums.sha256`, one line a file as `sha2
 it. How files are written is in `system.folder`.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from equipoise.errors import DiskFull, RunError
+from equipoise.errors import DISK_FULL, DiskFull, RunError
 
 CHECKSUMS = "checksums.sha256"
 UNCHECKED = frozenset({CHECKSUMS, "README.md"})  # a card is written anew at any time
@@ -104,14 +103,14 @@ def disk_errors(
     try:
         yield
     except Exception as error:
-        if not _is_full(error):
+        if not is_full(error):
             raise
         raise DiskFull(f"{folder}: no space left to write into; {advice}") from error
 
 
-def _is_full(error: Exception) -> bool:
-    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    if isinstance(error, OSError) and error.errno in full:
+def is_full(error: Exception) -> bool:
+    """True where the disk had no space to give, as the system or a library says it."""
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
         return True
     signs = ("No space left", "File too large", "PytorchStreamWriter failed")
     return any(sign in str(error) for sign in signs)

@@ -28,7 +28,8 @@ from typing import Any, ClassVar
 import pydantic
 from pydantic import ConfigDict, PydanticUserError
 
-from equipoise.errors import DISK_FULL, OwnPartError, RunError, first_line, out_of_memory
+from equipoise.errors import OwnPartError, RunError, first_line, out_of_memory
+from equipoise.system.files import is_full
 from equipoise.system.given_functions import absent
 from equipoise.system.plugins import installed_kinds
 
@@ -355,7 +356,7 @@ def own_part_error(error: Exception) -> OwnPartError | None:
     Code of the user's is what Equipoise called that lies neither in its own package nor where
     libraries are installed.
     """
-    if out_of_memory(error) or getattr(error, "errno", None) in DISK_FULL:
+    if out_of_memory(error) or is_full(error):
         return None
     called = False
     own: traceback.FrameSummary | None = None
